@@ -1,0 +1,53 @@
+/* error.c - see error.h. */
+#include "common/base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+hyd_status hyd_error_set(struct hyd_error *err, hyd_status status, const char *format,
+                         ...)
+{
+    va_list args;
+
+    if (err == NULL) {
+        return status;
+    }
+    va_start(args, format);
+    (void)vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    err->field[0] = '\0';
+    return status;
+}
+
+hyd_status hyd_error_field(struct hyd_error *err, hyd_status status, const char *field,
+                           const char *format, ...)
+{
+    va_list args;
+
+    if (err == NULL) {
+        return status;
+    }
+    va_start(args, format);
+    (void)vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    (void)snprintf(err->field, sizeof err->field, "%s", field);
+    return status;
+}
+
+void hyd_error_prefix(struct hyd_error *err, const char *format, ...)
+{
+    char old[HYD_ERROR_TEXT_BYTES];
+    size_t used = 0;
+    va_list args;
+
+    if (err == NULL) {
+        return;
+    }
+    memcpy(old, err->text, sizeof old);
+    va_start(args, format);
+    (void)vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    used = strlen(err->text);
+    (void)snprintf(err->text + used, sizeof err->text - used, ": %s", old);
+}

@@ -1,0 +1,41 @@
+/*
+ * heap.h - binary min-heap of (key, id) in storage of the caller.
+ *
+ * What     The smallest key is on top; equal keys come out by ascending id, so the order
+ *          never depends on how the heap was filled.
+ * Shapes   item[capacity]; n_items of them are in use.
+ * Errors   none; pushing into a full heap is our own mistake and asserted.
+ * Owns     nothing; the storage is borrowed from the caller for the heap's life.
+ * Threads  one thread at a time.
+ * Cost     push and pop O(log n); init from n items O(n).
+ */
+#ifndef HYD_COMMON_BASE_HEAP_H
+#define HYD_COMMON_BASE_HEAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct hyd_heap_item {
+    double key;
+    uint32_t id;
+};
+
+struct hyd_heap {
+    struct hyd_heap_item *item;
+    size_t n_items;
+    size_t capacity;
+};
+
+/* Take over n_items already written to item[] and order them. */
+void hyd_heap_init(struct hyd_heap *heap, struct hyd_heap_item *item, size_t n_items,
+                   size_t capacity);
+
+void hyd_heap_push(struct hyd_heap *heap, double key, uint32_t id);
+
+/* The heap must not be empty. */
+struct hyd_heap_item hyd_heap_pop(struct hyd_heap *heap);
+
+/* Give the top item a new key and sink it: cheaper than pop and push. */
+void hyd_heap_replace_top(struct hyd_heap *heap, double key);
+
+#endif

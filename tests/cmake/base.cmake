@@ -1,0 +1,3 @@
+foreach(name alloc arena error heap rng)
+  hydra_add_test(unit common ${name})
+endforeach()

@@ -1,0 +1,15 @@
+# Boundaries, form and size of the tree.
+foreach(script include_rules backend_macros format size shell)
+  hydra_add_script(lint ${script} lint/${script}.sh)
+endforeach()
+hydra_add_script(lint header_standalone lint/header_standalone.sh TIMEOUT 300)
+set(pure)
+foreach(lib hydra_sched hydra_attn)
+  if(TARGET ${lib})
+    list(APPEND pure $<TARGET_FILE:${lib}>)
+  endif()
+endforeach()
+if(pure AND NOT HYDRA_SANITIZE)
+  # Sanitizer builds call into their runtime; purity is judged on the plain one.
+  hydra_add_script(lint pure_symbols lint/pure_symbols.sh ARGS ${pure})
+endif()

@@ -1,0 +1,6 @@
+#!/bin/sh
+# format.sh - fail when clang-format would change a file of ours.
+set -eu
+command -v clang-format > /dev/null || { echo "SKIPPED: no clang-format"; exit 77; }
+git ls-files --cached --others --exclude-standard '*.c' '*.h' | grep -v '^build' |
+    xargs clang-format --dry-run --Werror

@@ -1,0 +1,8 @@
+# The tree built in other ways, and the static analysis. They take both cores, so each
+# runs alone; on only in the build that carries the full test run.
+if(HYDRA_BUILD_CHECKS)
+  hydra_add_script(builds clang builds/clang.sh TIMEOUT 900)
+  hydra_add_script(builds tsan builds/tsan.sh TIMEOUT 900)
+  hydra_add_script(builds tidy lint/tidy.sh TIMEOUT 900)
+  set_tests_properties(builds.clang builds.tsan builds.tidy PROPERTIES RUN_SERIAL ON)
+endif()

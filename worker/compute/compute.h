@@ -14,13 +14,16 @@
  *          (lse_stride >= q rows, indexed by row); dk_acc, dv_acc [kv rows][n_kv_heads][d]
  *          fp32.
  * Numerics bf16 or fp32 in, fp32 accumulate and merge. A row that sees no key has o = 0,
- *          lse = -inf. Natural-log lse.
+ *          lse = -inf. Natural-log lse. Memory that the caller declares empty (`first`)
+ *          may hold NaN: overwrite it, never multiply it by 0.
  * Errors   HYD_ERR_INVALID      shape outside what `supports` accepts
  *          HYD_ERR_UNSUPPORTED  a lack of this backend
  *          HYD_ERR_UNAVAILABLE  device, driver or library is missing (probe, open)
  *          HYD_ERR_NO_MEMORY
  * Owns     struct hyd_compute is an object; buffers belong to who allocated them.
  * Threads  one thread at a time per object; any number of objects.
+ * Time     compute_s and copy_s are counted by the backend, so that the engine knows no
+ *          clock.
  * Source   worker/README.md "Mathematics".
  */
 #ifndef HYD_WORKER_COMPUTE_COMPUTE_H
@@ -71,6 +74,14 @@ struct hyd_attn_shape {
     uint32_t window_tokens; /* HYD_SEE_WINDOW */
 };
 
+/* Called by the thread that called the kernel, between tiles (every millisecond or so),
+ * so that the network moves while the device computes. `call` may be NULL. Its time does
+ * not count as compute. Backends that only enqueue never call it. */
+struct hyd_between {
+    void (*call)(void *ctx);
+    void *ctx;
+};
+
 struct hyd_attn_forward {
     struct hyd_attn_shape shape;
     const struct hyd_attn_unit *unit; /* [n_units], host memory */
@@ -79,6 +90,7 @@ struct hyd_attn_forward {
     struct hyd_buf o_acc, lse; /* in and out: merged; see `first` */
     size_t lse_stride; /* rows of lse and delta */
     bool first; /* the units' rows of o_acc and lse hold nothing yet */
+    struct hyd_between between;
 };
 
 struct hyd_attn_backward {
@@ -89,9 +101,12 @@ struct hyd_attn_backward {
     struct hyd_buf lse, delta; /* of the whole softmax, final */
     size_t lse_stride;
     struct hyd_buf dq_acc, dk_acc, dv_acc; /* added into */
+    struct hyd_between between;
 };
 
-/* n_rows rows of row_bytes, both sides with a stride: packing, unpacking, placing. */
+/* n_rows rows of row_bytes, both sides with a stride: packing, unpacking, placing,
+ * summing. Offsets count from the start of the hyd_buf; no copy of one call overlaps
+ * another's destination. */
 struct hyd_copy {
     size_t dst_offset_bytes, dst_stride_bytes;
     size_t src_offset_bytes, src_stride_bytes;
@@ -145,18 +160,27 @@ struct hyd_compute_ops {
     /* dst and src of this device's memory. */
     hyd_status (*copy)(struct hyd_compute *dev, struct hyd_buf dst, struct hyd_buf src,
                        const struct hyd_copy *copy, size_t n_copies);
-    /* Round fp32 to dtype, n elements; the same place is fine when dtype is fp32. */
+    /* The same, rounding fp32 to `to` on the way (nearest even); row_bytes are those of
+     * the fp32 side. `to` fp32 copies. */
     hyd_status (*convert)(struct hyd_compute *dev, struct hyd_buf dst,
-                          enum hyd_dtype to, struct hyd_buf src, size_t n_elements);
-    /* dst += src, fp32, n elements */
+                          enum hyd_dtype to, struct hyd_buf src,
+                          const struct hyd_copy *copy, size_t n_copies);
+    /* The same, dst += src, both fp32. Copies of one call are done in order, and two of
+     * them may add to the same place. */
     hyd_status (*add)(struct hyd_compute *dev, struct hyd_buf dst, struct hyd_buf src,
-                      size_t n_elements);
+                      const struct hyd_copy *copy, size_t n_copies);
     hyd_status (*zero)(struct hyd_compute *dev, struct hyd_buf dst);
 
+    /* Wait until all that was enqueued has finished. */
     hyd_status (*sync)(struct hyd_compute *dev, struct hyd_error *err);
-    /* Seconds inside compute ops since open: thread-CPU time of all threads of this
-     * object (CPU) or device time (CUDA). */
+    /* The same without waiting: *ret_done says whether it has. On the CPU it always
+     * has. */
+    hyd_status (*test)(struct hyd_compute *dev, bool *ret_done, struct hyd_error *err);
+    /* Seconds since open inside attn_forward, attn_backward and attn_delta: thread-CPU
+     * time of all threads of this object (CPU) or device time (CUDA). */
     double (*compute_s)(struct hyd_compute *dev);
+    /* The same inside copy, convert, add and zero. */
+    double (*copy_s)(struct hyd_compute *dev);
 };
 
 /* NULL-terminated, in order of preference for "auto". */

@@ -17,6 +17,8 @@ hyd_status hyd_error_set(struct hyd_error *err, hyd_status status, const char *f
     (void)vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
     err->field[0] = '\0';
+    err->value[0] = '\0';
+    err->limit[0] = '\0';
     return status;
 }
 
@@ -32,6 +34,26 @@ hyd_status hyd_error_field(struct hyd_error *err, hyd_status status, const char 
     (void)vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
     (void)snprintf(err->field, sizeof err->field, "%s", field);
+    err->value[0] = '\0';
+    err->limit[0] = '\0';
+    return status;
+}
+
+hyd_status hyd_error_value(struct hyd_error *err, hyd_status status, const char *field,
+                           const char *limit, const char *format, ...)
+{
+    va_list args;
+
+    if (err == NULL) {
+        return status;
+    }
+    va_start(args, format);
+    (void)vsnprintf(err->value, sizeof err->value, format, args);
+    va_end(args);
+    (void)snprintf(err->field, sizeof err->field, "%s", field);
+    (void)snprintf(err->limit, sizeof err->limit, "%s", limit);
+    (void)snprintf(err->text, sizeof err->text, "%s is %s; must be %s", err->field,
+                   err->value, err->limit);
     return status;
 }
 

@@ -28,6 +28,22 @@ static void error_prefix_keeps_the_cause_and_the_field(void **state)
     assert_string_equal(err.field, "lengths");
 }
 
+static void error_value_names_field_value_and_limit(void **state)
+{
+    struct hyd_error err;
+
+    (void)state;
+    assert_int_equal(hyd_error_value(&err, HYD_ERR_INVALID, "ranks", "1 to 8", "%d", 9),
+                     HYD_ERR_INVALID);
+    assert_string_equal(err.text, "ranks is 9; must be 1 to 8");
+    assert_string_equal(err.field, "ranks");
+    assert_string_equal(err.value, "9");
+    assert_string_equal(err.limit, "1 to 8");
+    (void)hyd_error_set(&err, HYD_ERR_IO, "x");
+    assert_string_equal(err.value, "");
+    assert_string_equal(err.limit, "");
+}
+
 static void error_text_is_cut_when_it_is_too_long(void **state)
 {
     struct hyd_error err;
@@ -56,6 +72,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(error_set_returns_the_status_and_writes_the_text),
         cmocka_unit_test(error_prefix_keeps_the_cause_and_the_field),
+        cmocka_unit_test(error_value_names_field_value_and_limit),
         cmocka_unit_test(error_text_is_cut_when_it_is_too_long),
         cmocka_unit_test(every_status_has_a_name),
     };

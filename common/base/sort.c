@@ -1,0 +1,90 @@
+/*
+ * sort.c - see sort.h.
+ *
+ * Least significant byte first; a byte that is the same in all keys costs no pass, which
+ * is what makes keys of (length, index) cheap.
+ */
+#include "common/base/sort.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum { FEW = 64, N_BYTES = 8, N_VALUES = 256 };
+
+static void insertion(uint64_t *key, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        const uint64_t k = key[i];
+        size_t at = i;
+
+        for (; at > 0 && key[at - 1] > k; at--) {
+            key[at] = key[at - 1];
+        }
+        key[at] = k;
+    }
+}
+
+static bool ascending(const uint64_t *key, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        if (key[i - 1] > key[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void hyd_sort_u64(uint64_t *key, uint64_t *scratch, size_t n)
+{
+    uint64_t differ = 0;
+    uint64_t *from = key;
+    uint64_t *to = scratch;
+
+    if (n <= FEW) {
+        insertion(key, n);
+        return;
+    }
+    if (ascending(key, n)) {
+        return;
+    }
+    for (size_t i = 1; i < n; i++) {
+        differ |= key[i] ^ key[0];
+    }
+    for (unsigned byte = 0; byte < N_BYTES; byte++) {
+        const unsigned shift = byte * 8;
+        size_t at[N_VALUES] = {0};
+        size_t sum = 0;
+        uint64_t *swap = from;
+
+        if ((differ >> shift & 0xff) == 0) {
+            continue;
+        }
+        for (size_t i = 0; i < n; i++) {
+            at[from[i] >> shift & 0xff]++;
+        }
+        for (size_t v = 0; v < N_VALUES; v++) {
+            const size_t n_here = at[v];
+
+            at[v] = sum;
+            sum += n_here;
+        }
+        for (size_t i = 0; i < n; i++) {
+            to[at[from[i] >> shift & 0xff]++] = from[i];
+        }
+        from = to;
+        to = swap;
+    }
+    if (from != key) {
+        memcpy(key, from, n * sizeof *key);
+    }
+}
+
+uint64_t hyd_sort_key_double(double value)
+{
+    const uint64_t sign = (uint64_t)1 << 63;
+    uint64_t bits = 0;
+
+    memcpy(&bits, &value, sizeof bits);
+    /* Negative numbers descend in their bits, positive ones come after them. */
+    return (bits & sign) != 0 ? ~bits : bits | sign;
+}

@@ -16,6 +16,10 @@
  *          the caller's struct, lent for the same time.
  * Threads  one thread at a time per transport, but `abort`, which any thread may call.
  *          A transport lives for one epoch.
+ * Failing  A group that cannot succeed any more (aborted, or an operation's peer already
+ *          gone) is still accepted by post_group: it is done at once and `test` gives
+ *          the reason. Only INVALID, LIMIT and NO_MEMORY come from post_group itself,
+ *          and then nothing was posted.
  */
 #ifndef HYD_WORKER_TRANSPORT_TRANSPORT_H
 #define HYD_WORKER_TRANSPORT_TRANSPORT_H
@@ -36,7 +40,7 @@ struct hyd_op {
     enum hyd_op_kind kind;
     uint32_t peer; /* rank in the world; not the own rank */
     void *at;
-    size_t bytes; /* 0 is fine: nothing is sent, both ends agree */
+    size_t bytes; /* 0 is fine: it matches an operation of 0 bytes, counters skip it */
 };
 
 /* One posted group; zero it before post_group. Fields are the backend's. */
@@ -54,6 +58,7 @@ struct hyd_transport_config {
     enum hyd_mem mem;
     int device;
     const char *session; /* self: names the world that ranks of this process share */
+    const char *links; /* ucx: its transports, comma-separated; NULL: the usual ones */
 };
 
 struct hyd_transport_counters {

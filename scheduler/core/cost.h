@@ -5,6 +5,7 @@
  *          d = u*r, and t(l,d) = the least over the u the job allows. a*l^2 stands for
  *          2a*pairs (causal, full or window). Forward and backward together for
  *          HYD_PASS_TRAIN. A cell that is not empty costs cell_s on top.
+ *          Times are of one pipeline stage: layers / pp layers.
  * Units    seconds on one reference rank; tokens.
  * Errors   HYD_ERR_INVALID  a shape or rate is not positive, heads do not divide by tp,
  *                           or the table t(l,d) falls with l
@@ -36,6 +37,7 @@ struct hyd_model_shape {
     bool recompute; /* full recomputation: backward is 3x forward instead of 2x */
     enum hyd_mask mask;
     uint32_t window_tokens; /* HYD_MASK_WINDOW: causal pairs with distance < this */
+    char source[160]; /* where the numbers come from */
 };
 
 /* Attention rate measured at a length (tokens of a contiguous block). */
@@ -55,8 +57,9 @@ struct hyd_device {
     double nvlink_bytes_per_s; /* inside a node */
     double nic_bytes_per_s; /* between nodes */
     double latency_s; /* of one message */
-    double cell_s; /* fixed seconds of a cell that is not empty */
-    double copy_s_per_token; /* scope attention: pack, exchange and copy */
+    double memory_bytes_per_s; /* device memory, for gradients; 0: they are free */
+    double cell_s; /* fixed seconds of one layer of a cell that is not empty */
+    double copy_s_per_token; /* scope attention: pack, exchange and copy, a layer */
     double bytes_per_element; /* of q, k, v on the wire: 2 for bf16, 4 for fp32 */
 };
 
@@ -129,5 +132,35 @@ double hyd_cost_shard_s(const struct hyd_cost *cost, double tokens, double extra
  */
 double hyd_cost_degree_s(const struct hyd_cost *cost, double tokens, double extra_s,
                          uint32_t d, uint32_t *ret_u);
+
+/* t(l,u,r) for one (u, r), worked out as far as it does not depend on l. */
+struct hyd_cost_form {
+    uint32_t u;
+    uint32_t r;
+    double attention_s; /* per unit of hyd_cost_pairs */
+    double linear_s; /* per token: work, all-to-all, last ring hop */
+    double share; /* 1 / d: of the extra work */
+    double fixed_s; /* latencies */
+    double hop_s; /* of one ring hop, per token */
+    double hop_fixed_s;
+};
+
+struct hyd_cost_form hyd_cost_form(const struct hyd_cost *cost, uint32_t u, uint32_t r);
+
+/* The same number as hyd_cost_shard_s, to the last bit. */
+double hyd_cost_form_s(const struct hyd_cost *cost, const struct hyd_cost_form *form,
+                       double tokens, double extra_s);
+
+/* May the planner use u at this degree? */
+bool hyd_cost_u_allowed(const struct hyd_cost *cost, uint32_t u, uint32_t d);
+
+/* Does a group of d ranks have to stay inside a node? Only where nodes matter. */
+bool hyd_cost_fits_node(const struct hyd_cost *cost, uint32_t d);
+
+/* What a_s is multiplied with: 2 * pairs of the mask, less the diagonal (in b_s). */
+double hyd_cost_pairs(const struct hyd_cost *cost, double tokens);
+
+/* Rate of attention at a block of this many tokens, relative to the best. */
+double hyd_cost_efficiency(const struct hyd_cost *cost, double tokens);
 
 #endif

@@ -50,7 +50,6 @@ struct hyd_setting_list {
 
 struct hyd_setting {
     const char *key; /* lower case, '_' between words, at most one '.' */
-    enum hyd_setting_type type;
     size_t offset; /* offsetof(struct values, member) */
     const char *def; /* default as text; lists: comma-separated */
     double min; /* COUNT, REAL, SIZE (bytes), DURATION (us); min == max: no limits */
@@ -58,6 +57,7 @@ struct hyd_setting {
     const char *choices; /* CHOICE: "auto|cpu|cuda" */
     const char *meta; /* name of the value in --help: "FILE", "HOST:PORT" */
     const char *why; /* one sentence: what it does and when to change it */
+    enum hyd_setting_type type;
     bool secret; /* --print-config does not show its value */
     char flag; /* short flag, 0 for none */
 };
@@ -82,8 +82,8 @@ HYD_MUST_CHECK hyd_status hyd_config_text(struct hyd_config *config, const char 
                                           const char *text, size_t n_bytes,
                                           struct hyd_error *err);
 
-/* environment: NULL-terminated, as `environ`. A HYDRA_ name that is no key is ignored
- * here: other programs of the project share the prefix. */
+/* environment: NULL-terminated, as `environ`. An empty variable counts as unset; a HYDRA_
+ * name that is no key is ignored: other programs of the project share the prefix. */
 HYD_MUST_CHECK hyd_status hyd_config_environment(struct hyd_config *config,
                                                  char *const *environment,
                                                  struct hyd_error *err);
@@ -107,11 +107,14 @@ struct hyd_config_program {
     const char *summary; /* one sentence for --help */
     const char *default_file; /* read when it exists; NULL: none */
     char *const *environment; /* NULL: the process's */
+    /* What rows cannot say, for example that two settings exclude each other. */
+    hyd_status (*check)(const void *values, struct hyd_error *err); /* may be NULL */
 };
 
 /*
- * What a main does with its settings: flags of every row, --config FILE, --print-config,
- * --check-config, --help and --version, then default, file, environment, flags.
+ * What a main does with its settings: flags of every row, --config FILE (or
+ * HYDRA_CONFIG), --print-config, --check-config, --help and --version, then default, file,
+ * environment, flags. A BOOL flag stands alone or takes =no.
  *
  * ret_exit  true: print-config, check-config, help or version was asked for and done;
  *           the program should end with exit code 0

@@ -12,14 +12,16 @@
  *          (head_first + h) / heads_per_kv - kv_head_first.
  *          o_acc, dq_acc [q rows][n_heads][d] fp32; lse, delta [n_heads][lse_stride] fp32
  *          (lse_stride >= q rows, indexed by row); dk_acc, dv_acc [kv rows][n_kv_heads][d]
- *          fp32.
+ *          fp32. Rows that no unit names are neither read nor written.
  * Numerics bf16 or fp32 in, fp32 accumulate and merge. A row that sees no key has o = 0,
  *          lse = -inf. Natural-log lse. Memory that the caller declares empty (`first`)
- *          may hold NaN: overwrite it, never multiply it by 0.
+ *          may hold NaN: overwrite it, never multiply it by 0. The same arguments give the
+ *          same bytes, whatever n_threads is.
  * Errors   HYD_ERR_INVALID      shape outside what `supports` accepts
  *          HYD_ERR_UNSUPPORTED  a lack of this backend
  *          HYD_ERR_UNAVAILABLE  device, driver or library is missing (probe, open)
- *          HYD_ERR_NO_MEMORY
+ *          HYD_ERR_NO_MEMORY    also: less scratch is lent than scratch_bytes says
+ *          and whatever `between` returned; outputs are then partly written
  * Owns     struct hyd_compute is an object; buffers belong to who allocated them.
  * Threads  one thread at a time per object; any number of objects.
  * Time     compute_s and copy_s are counted by the backend, so that the engine knows no
@@ -33,6 +35,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/alloc.h"
 #include "common/base/error.h"
 
 enum hyd_mem { HYD_MEM_HOST, HYD_MEM_CUDA };
@@ -46,6 +49,20 @@ struct hyd_buf {
     enum hyd_mem mem;
 };
 
+static inline size_t hyd_dtype_bytes(enum hyd_dtype dtype)
+{
+    return dtype == HYD_DTYPE_F32 ? 4 : 2;
+}
+
+/* `bytes` bytes of `buf` from an offset on; the caller keeps them inside. */
+static inline struct hyd_buf hyd_buf_part(struct hyd_buf buf, size_t offset_bytes,
+                                          size_t bytes)
+{
+    buf.at = (unsigned char *)buf.at + offset_bytes;
+    buf.bytes = bytes;
+    return buf;
+}
+
 /* Consecutive rows of a tensor that hold consecutive positions of one sequence. */
 struct hyd_rows {
     uint32_t row; /* first row in the tensor */
@@ -54,7 +71,8 @@ struct hyd_rows {
 };
 
 /* One unit of work: query rows against at most two kv intervals of the same sequence.
- * No two units of one call share a q row, so o_acc needs no atomics. */
+ * No two units of one call share a q row, so o_acc needs no atomics; kv rows may be
+ * shared. The kv intervals of one unit share no row. */
 struct hyd_attn_unit {
     struct hyd_rows q;
     struct hyd_rows kv[2];
@@ -76,9 +94,11 @@ struct hyd_attn_shape {
 
 /* Called by the thread that called the kernel, between tiles (every millisecond or so),
  * so that the network moves while the device computes. `call` may be NULL. Its time does
- * not count as compute. Backends that only enqueue never call it. */
+ * not count as compute. Anything but HYD_OK ends the kernel early with that status: a
+ * step that was given up does not compute on for minutes. Backends that only enqueue
+ * never call it. */
 struct hyd_between {
-    void (*call)(void *ctx);
+    hyd_status (*call)(void *ctx);
     void *ctx;
 };
 
@@ -104,6 +124,15 @@ struct hyd_attn_backward {
     struct hyd_between between;
 };
 
+/* delta[h][row] = sum over d of o * dout, for rows 0 to n_rows - 1. */
+struct hyd_attn_delta {
+    struct hyd_attn_shape shape;
+    struct hyd_buf o, dout; /* [rows][n_heads][d] in dtype */
+    struct hyd_buf delta;
+    size_t lse_stride;
+    uint32_t n_rows;
+};
+
 /* n_rows rows of row_bytes, both sides with a stride: packing, unpacking, placing,
  * summing. Offsets count from the start of the hyd_buf; no copy of one call overlaps
  * another's destination. */
@@ -119,7 +148,8 @@ struct hyd_compute; /* opaque */
 struct hyd_compute_config {
     int device; /* index; CPU ignores it */
     uint32_t n_threads; /* CPU: 1 = no pool */
-    const char *isa; /* CPU: "auto", "sse2", "avx2", "avx512" */
+    const char *isa; /* CPU: "auto", "sse2", "avx2", "avx512"; NULL is auto */
+    const struct hyd_alloc *alloc; /* of the object and mem_alloc; NULL: the system's */
 };
 
 struct hyd_compute_ops {
@@ -137,11 +167,17 @@ struct hyd_compute_ops {
     hyd_status (*mem_alloc)(struct hyd_compute *dev, size_t bytes,
                             struct hyd_buf *ret_buf);
     void (*mem_free)(struct hyd_compute *dev, struct hyd_buf *buf);
-    /* Bytes of scratch that the kernels want for units of at most these rows. */
+    /* Between the caller's host memory and this device's; done on return. */
+    hyd_status (*upload)(struct hyd_compute *dev, struct hyd_buf dst, const void *host,
+                         size_t bytes);
+    hyd_status (*download)(struct hyd_compute *dev, void *host, struct hyd_buf src,
+                           size_t bytes);
+    /* Bytes of scratch that attn_forward and attn_backward want when q, o and lse have
+     * at most max_q_rows rows and k and v at most max_kv_rows. */
     size_t (*scratch_bytes)(const struct hyd_compute *dev,
                             const struct hyd_attn_shape *shape, uint32_t max_q_rows,
                             uint32_t max_kv_rows);
-    /* Lend scratch to the device; it stays the caller's. */
+    /* Lend scratch to the device until the next set_scratch or close. */
     hyd_status (*set_scratch)(struct hyd_compute *dev, struct hyd_buf scratch);
 
     /* HYD_OK or HYD_ERR_INVALID with the reason. */
@@ -151,11 +187,8 @@ struct hyd_compute_ops {
                                const struct hyd_attn_forward *args);
     hyd_status (*attn_backward)(struct hyd_compute *dev,
                                 const struct hyd_attn_backward *args);
-    /* delta[h][row] = sum over d of o * dout; o and dout [rows][n_heads][d] in dtype */
     hyd_status (*attn_delta)(struct hyd_compute *dev,
-                             const struct hyd_attn_shape *shape, struct hyd_buf o,
-                             struct hyd_buf dout, struct hyd_buf delta,
-                             size_t lse_stride, uint32_t n_rows);
+                             const struct hyd_attn_delta *args);
 
     /* dst and src of this device's memory. */
     hyd_status (*copy)(struct hyd_compute *dev, struct hyd_buf dst, struct hyd_buf src,
@@ -179,7 +212,7 @@ struct hyd_compute_ops {
     /* Seconds since open inside attn_forward, attn_backward and attn_delta: thread-CPU
      * time of all threads of this object (CPU) or device time (CUDA). */
     double (*compute_s)(struct hyd_compute *dev);
-    /* The same inside copy, convert, add and zero. */
+    /* The same inside copy, convert, add, zero, upload and download. */
     double (*copy_s)(struct hyd_compute *dev);
 };
 

@@ -1,0 +1,77 @@
+/* listen.c - see listen.h. */
+#include "scheduler/daemon/http/listen.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Split "HOST:PORT"; HOST may be in brackets. */
+static hyd_status resolve(const char *address, struct addrinfo **ret_info,
+                          struct hyd_error *err)
+{
+    const struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                                   .ai_socktype = SOCK_STREAM,
+                                   .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    const char *colon = strrchr(address, ':');
+    char host[256];
+    const char *from = address;
+    size_t n = 0;
+
+    if (colon == NULL || colon == address || colon[1] == '\0' ||
+        (size_t)(colon - address) >= sizeof host) {
+        return hyd_error_field(err, HYD_ERR_INVALID, "http",
+                               "http address '%s' is not HOST:PORT", address);
+    }
+    n = (size_t)(colon - address);
+    if (from[0] == '[' && from[n - 1] == ']') {
+        from++;
+        n -= 2;
+    }
+    memcpy(host, from, n);
+    host[n] = '\0';
+    if (getaddrinfo(host, colon + 1, &hints, ret_info) != 0) {
+        return hyd_error_field(err, HYD_ERR_INVALID, "http",
+                               "http address '%s' is not an address of a machine",
+                               address);
+    }
+    return HYD_OK;
+}
+
+hyd_status hyd_listen_tcp(const char *address, int *ret_fd, uint16_t *ret_port,
+                          struct hyd_error *err)
+{
+    struct addrinfo *info = NULL;
+    struct sockaddr_storage bound = {0};
+    socklen_t bound_bytes = sizeof bound;
+    const int on = 1;
+    int fd = -1;
+    int error = 0;
+    hyd_status st = resolve(address, &info, err);
+
+    if (st != HYD_OK || info == NULL) {
+        return st;
+    }
+    fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    /* One failure path: errno is of the first call that failed. */
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        bind(fd, info->ai_addr, info->ai_addrlen) != 0 || listen(fd, 64) != 0 ||
+        getsockname(fd, (struct sockaddr *)&bound, &bound_bytes) != 0) {
+        error = errno;
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        freeaddrinfo(info);
+        return hyd_error_field(err, error == EADDRINUSE ? HYD_ERR_EXISTS : HYD_ERR_IO,
+                               "http", "cannot serve http on '%s': %s", address,
+                               strerror(error));
+    }
+    freeaddrinfo(info);
+    *ret_port =
+        ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
+                                          : ((struct sockaddr_in *)&bound)->sin_port);
+    *ret_fd = fd;
+    return HYD_OK;
+}

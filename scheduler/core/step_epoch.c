@@ -1,0 +1,233 @@
+/*
+ * step_epoch.c - who is in the next epoch, which ranks they get, and its phases.
+ *
+ * Members of the last epoch are preferred, then the order is that of the fixed first
+ * ranks and of the node names; an agent that does not fit into what is left of the pool
+ * is passed over and stays a spare. This is greedy: agents of mixed sizes may leave a
+ * pool short that another choice would fill. Fleets have nodes of one size.
+ */
+#include "scheduler/core/step_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/banned.h"
+
+/* Mark as many agents as fit, those of the last epoch first. */
+static void mark_members(struct hyd_step_machine *m)
+{
+    uint32_t left = m->config.n_ranks;
+
+    for (uint32_t i = 0; i < m->n_agents; i++) {
+        m->agent[m->order[i]]->chosen = false;
+    }
+    for (int incumbent = 1; incumbent >= 0; incumbent--) {
+        for (uint32_t i = 0; i < m->n_agents; i++) {
+            struct hyd_step_agent *agent = m->agent[m->order[i]];
+
+            if (agent->incumbent == (incumbent == 1) && !agent->draining &&
+                agent->n_ranks <= left) {
+                agent->chosen = true;
+                left -= agent->n_ranks;
+            }
+        }
+    }
+}
+
+/* The first fixed block at or behind place i of the order; n_agents: none. */
+static uint32_t next_fixed(const struct hyd_step_machine *m, uint32_t i)
+{
+    while (i < m->n_agents) {
+        const struct hyd_step_agent *agent = m->agent[m->order[i]];
+
+        if (agent->chosen && agent->fix_first_rank) {
+            return i;
+        }
+        i++;
+    }
+    return i;
+}
+
+/* Fixed blocks stand where they want to be; the others fill the gaps in order. */
+static uint32_t number_with_gaps(struct hyd_step_machine *m)
+{
+    uint32_t fixed = next_fixed(m, 0);
+    uint32_t cursor = 0;
+    uint32_t world = 0;
+
+    for (uint32_t i = 0; i < m->n_agents; i++) {
+        struct hyd_step_agent *agent = m->agent[m->order[i]];
+
+        if (!agent->chosen) {
+            continue;
+        }
+        if (agent->fix_first_rank) {
+            agent->next_first_rank = agent->fixed_first_rank;
+            world += agent->n_ranks;
+            continue;
+        }
+        while (fixed < m->n_agents &&
+               cursor + agent->n_ranks > m->agent[m->order[fixed]]->fixed_first_rank) {
+            cursor = m->agent[m->order[fixed]]->fixed_first_rank +
+                     m->agent[m->order[fixed]]->n_ranks;
+            fixed = next_fixed(m, fixed + 1);
+        }
+        if (agent->n_ranks > m->config.n_ranks - cursor) {
+            agent->chosen = false;
+            continue;
+        }
+        agent->next_first_rank = cursor;
+        cursor += agent->n_ranks;
+        world += agent->n_ranks;
+    }
+    return world;
+}
+
+uint32_t hyd_step_choose(struct hyd_step_machine *m, bool full)
+{
+    uint32_t world = 0;
+
+    mark_members(m);
+    if (full) {
+        return number_with_gaps(m);
+    }
+    for (uint32_t i = 0; i < m->n_agents; i++) {
+        struct hyd_step_agent *agent = m->agent[m->order[i]];
+
+        if (agent->chosen) {
+            agent->next_first_rank = world;
+            world += agent->n_ranks;
+        }
+    }
+    return world;
+}
+
+/* The chosen agent with the least first rank that is at least `from`. */
+static const struct hyd_step_agent *next_block(const struct hyd_step_machine *m,
+                                               uint32_t from)
+{
+    const struct hyd_step_agent *best = NULL;
+
+    for (uint32_t i = 0; i < m->n_agents; i++) {
+        const struct hyd_step_agent *agent = m->agent[m->order[i]];
+
+        if (agent->chosen && agent->next_first_rank >= from &&
+            (best == NULL || agent->next_first_rank < best->next_first_rank)) {
+            best = agent;
+        }
+    }
+    return best;
+}
+
+bool hyd_step_complete(struct hyd_step_machine *m, char *ret_missing,
+                       size_t missing_bytes)
+{
+    const uint32_t n_ranks = m->config.n_ranks;
+    uint32_t cursor = 0;
+    size_t at = 0;
+
+    if (hyd_step_choose(m, true) == n_ranks) {
+        return true;
+    }
+    at = (size_t)snprintf(ret_missing, missing_bytes,
+                          "of %u ranks are missing:", n_ranks);
+    for (int shown = 0; cursor < n_ranks && at + 32 < missing_bytes; shown++) {
+        const struct hyd_step_agent *block = next_block(m, cursor);
+        const uint32_t end = block == NULL ? n_ranks : block->next_first_rank;
+
+        if (end > cursor && shown == 8) {
+            (void)snprintf(ret_missing + at, missing_bytes - at, " ...");
+            break;
+        }
+        if (end > cursor) {
+            at +=
+                (size_t)snprintf(ret_missing + at, missing_bytes - at,
+                                 end - cursor == 1 ? " %u" : " %u-%u", cursor, end - 1);
+        }
+        cursor = block == NULL ? n_ranks : end + block->n_ranks;
+    }
+    return false;
+}
+
+void hyd_step_begin_epoch(struct hyd_step_machine *m, uint64_t now_ms, uint32_t world)
+{
+    m->epoch++;
+    m->world = world;
+    m->phase = HYD_EPOCH_ADDRESSES;
+    m->phase_deadline_ms = now_ms + m->config.address_ms;
+    for (uint32_t i = 0; i < m->n_agents; i++) {
+        struct hyd_step_agent *agent = m->agent[m->order[i]];
+
+        agent->member = agent->chosen;
+        agent->incumbent = agent->chosen;
+        agent->first_rank = agent->next_first_rank;
+        agent->ready = false;
+        agent->reported = false;
+        agent->n_addresses = 0;
+        memset(agent->addressed, 0, agent->n_ranks * sizeof *agent->addressed);
+    }
+    hyd_step_push(m, HYD_STEP_UP_WELCOME)->n_ranks = world;
+}
+
+void hyd_step_break_epoch(struct hyd_step_machine *m)
+{
+    m->phase = HYD_EPOCH_NONE;
+    m->world = 0;
+    for (uint32_t i = 0; i < m->n_agents; i++) {
+        m->agent[m->order[i]]->member = false;
+    }
+}
+
+uint32_t hyd_step_n_addresses(const struct hyd_step_machine *m,
+                              const struct hyd_step_agent *agent)
+{
+    (void)m;
+    if (strcmp(agent->transport, "nccl") == 0) {
+        /* One unique id for the world, made by its first rank. */
+        return agent->first_rank == 0 ? 1 : 0;
+    }
+    return agent->n_ranks;
+}
+
+void hyd_step_address(struct hyd_step_machine *m, uint64_t now_ms,
+                      const struct hyd_step_event *ev)
+{
+    struct hyd_step_agent *agent = m->agent[ev->agent];
+
+    if (!agent->member || ev->epoch != m->epoch || m->phase != HYD_EPOCH_ADDRESSES ||
+        ev->rank < agent->first_rank ||
+        ev->rank - agent->first_rank >= agent->n_ranks ||
+        agent->addressed[ev->rank - agent->first_rank]) {
+        return;
+    }
+    agent->addressed[ev->rank - agent->first_rank] = true;
+    agent->n_addresses++;
+    for (uint32_t i = 0; i < m->n_agents; i++) {
+        const struct hyd_step_agent *other = m->agent[m->order[i]];
+
+        if (other->member && other->n_addresses < hyd_step_n_addresses(m, other)) {
+            return;
+        }
+    }
+    m->phase = HYD_EPOCH_CONNECTING;
+    m->phase_deadline_ms = now_ms + m->config.connect_ms;
+    (void)hyd_step_push(m, HYD_STEP_UP_MEMBERS);
+}
+
+void hyd_step_ready(struct hyd_step_machine *m, const struct hyd_step_event *ev)
+{
+    struct hyd_step_agent *agent = m->agent[ev->agent];
+
+    if (!agent->member || ev->epoch != m->epoch || m->phase != HYD_EPOCH_CONNECTING) {
+        return;
+    }
+    agent->ready = true;
+    for (uint32_t i = 0; i < m->n_agents; i++) {
+        const struct hyd_step_agent *other = m->agent[m->order[i]];
+
+        if (other->member && !other->ready) {
+            return;
+        }
+    }
+    m->phase = HYD_EPOCH_READY;
+}

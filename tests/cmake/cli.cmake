@@ -1,4 +1,6 @@
 # hydractl: commands run in the test's own process.
-foreach(name parse json table lengths)
-  hydra_add_test(unit cli ${name} LIBS hydra_cli)
+add_library(hydra_test_cli STATIC lib/cli_run.c)
+target_link_libraries(hydra_test_cli PUBLIC hydra_test hydra_cli)
+foreach(name parse json table lengths import cmd_lengths)
+  hydra_add_test(unit cli ${name} LIBS hydra_test_cli)
 endforeach()

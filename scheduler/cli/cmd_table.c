@@ -1,0 +1,84 @@
+/* cmd_table.c - the list of commands, and the way from a word to one. */
+#include <string.h>
+
+#include "scheduler/cli/command.h"
+#include "scheduler/cli/parse.h"
+
+const struct hyd_command hyd_command_table[] = {
+    {"lengths", "PATH...", "read or measure sequence lengths", hyd_cmd_lengths},
+    {0},
+};
+
+static void print_commands(FILE *out)
+{
+    (void)fputs("Usage: hydractl COMMAND [ARGUMENTS] [OPTIONS]\n"
+                "Plan load-driven context parallelism, offline or through hydra-schedd."
+                "\n\n",
+                out);
+    for (const struct hyd_command *c = hyd_command_table; c->name != NULL; c++) {
+        (void)fprintf(out, "  %-9s %-28s %s\n", c->name, c->args, c->summary);
+    }
+    (void)fputs("\n'hydractl COMMAND --help' lists the options of one. Every command "
+                "takes --json.\n"
+                "Exit: 0 done, 1 no answer exists, 2 usage or bad input, 3 daemon "
+                "unreachable.\n",
+                out);
+}
+
+static int no_command(struct hyd_cli *cli, const char *word)
+{
+    const char *near = NULL;
+    unsigned near_edits = 255;
+    struct hyd_error err;
+
+    for (const struct hyd_command *c = hyd_command_table; c->name != NULL; c++) {
+        const unsigned edits = hyd_parse_distance(word, c->name);
+
+        if (edits < near_edits) {
+            near_edits = edits;
+            near = c->name;
+        }
+    }
+    if (near != NULL && hyd_parse_is_near(word, near)) {
+        (void)hyd_error_set(&err, HYD_ERR_INVALID,
+                            "no command '%.40s'; did you mean '%s'?", word, near);
+    } else {
+        (void)hyd_error_set(&err, HYD_ERR_INVALID,
+                            "no command '%.40s'; 'hydractl --help' lists them", word);
+    }
+    return hyd_cli_fail(cli, HYD_ERR_INVALID, &err);
+}
+
+int hyd_cli_run(struct hyd_cli *cli, int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : NULL;
+
+    if (word == NULL) {
+        struct hyd_error err;
+
+        (void)hyd_error_set(&err, HYD_ERR_INVALID,
+                            "a command is missing; 'hydractl --help' lists them");
+        return hyd_cli_fail(cli, HYD_ERR_INVALID, &err);
+    }
+    if (strcmp(word, "--help") == 0 || strcmp(word, "help") == 0) {
+        print_commands(cli->out);
+        return HYD_EXIT_DONE;
+    }
+    if (strcmp(word, "--version") == 0) {
+        (void)fprintf(cli->out, "hydractl %s\n", HYDRA_VERSION);
+        return HYD_EXIT_DONE;
+    }
+    for (const struct hyd_command *c = hyd_command_table; c->name != NULL; c++) {
+        if (strcmp(word, c->name) == 0) {
+            int code = 0;
+
+            cli->command = c->name;
+            code = c->run(cli, argc - 1, argv + 1);
+            if (fflush(cli->out) != 0 && code == HYD_EXIT_DONE) {
+                return hyd_cli_fail(cli, HYD_ERR_IO, NULL);
+            }
+            return code;
+        }
+    }
+    return no_command(cli, word);
+}

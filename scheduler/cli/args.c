@@ -213,7 +213,7 @@ enum hyd_args_next hyd_args_parse(struct hyd_cli *cli, const struct argp *argp,
     bool help = false;
     error_t bad = 0;
 
-    cli->error = (struct hyd_error){{0}, {0}};
+    cli->error = (struct hyd_error){.text = ""};
     st = check_words(argp, argc, argv, &help, &cli->error);
     if (st != HYD_OK) {
         *ret_exit = hyd_cli_fail(cli, st, &cli->error);

@@ -297,7 +297,7 @@ int hyd_cmd_lengths(struct hyd_cli *cli, int argc, char **argv)
 {
     struct input in = {.cli = cli, .import = hyd_import_options_default(), .scale = 1};
     struct hyd_lengths list;
-    struct hyd_error err = {{0}, {0}};
+    struct hyd_error err = {.text = ""};
     hyd_status st = HYD_OK;
     int code = 0;
 

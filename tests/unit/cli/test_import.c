@@ -13,7 +13,7 @@ static const char *import(const char *path, const char *text, const char *field)
 {
     static char shown[512];
     struct hyd_lengths list;
-    struct hyd_error err = {{0}, {0}};
+    struct hyd_error err = {.text = ""};
     const struct hyd_import in = {.path = path,
                                   .bytes = text,
                                   .n_bytes = strlen(text),

@@ -6,6 +6,9 @@
 
 const struct hyd_command hyd_command_table[] = {
     {"lengths", "PATH...", "read or measure sequence lengths", hyd_cmd_lengths},
+    {"models", "[NAME]", "built-in model shapes", hyd_cmd_models},
+    {"devices", "[NAME]", "built-in devices and where their numbers are from",
+     hyd_cmd_devices},
     {0},
 };
 

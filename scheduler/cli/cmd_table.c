@@ -6,6 +6,8 @@
 
 const struct hyd_command hyd_command_table[] = {
     {"lengths", "PATH...", "read or measure sequence lengths", hyd_cmd_lengths},
+    {"mock", "--lognormal ... -n N", "made-up lengths, as Megatron makes them",
+     hyd_cmd_mock},
     {"models", "[NAME]", "built-in model shapes", hyd_cmd_models},
     {"devices", "[NAME]", "built-in devices and where their numbers are from",
      hyd_cmd_devices},

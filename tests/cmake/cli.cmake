@@ -1,6 +1,6 @@
 # hydractl: commands run in the test's own process.
 add_library(hydra_test_cli STATIC lib/cli_run.c)
 target_link_libraries(hydra_test_cli PUBLIC hydra_test hydra_cli)
-foreach(name parse json table lengths import cmd_lengths shape)
+foreach(name parse json table lengths import cmd_lengths mock shape)
   hydra_add_test(unit cli ${name} LIBS hydra_test_cli)
 endforeach()

@@ -57,6 +57,12 @@ hyd_status hyd_error_value(struct hyd_error *err, hyd_status status, const char 
     return status;
 }
 
+void hyd_error_index(char ret_field[HYD_ERROR_FIELD_BYTES], const char *name,
+                     size_t index)
+{
+    (void)snprintf(ret_field, HYD_ERROR_FIELD_BYTES, "%s[%zu]", name, index);
+}
+
 void hyd_error_prefix(struct hyd_error *err, const char *format, ...)
 {
     char old[HYD_ERROR_TEXT_BYTES];

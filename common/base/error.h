@@ -11,6 +11,8 @@
 #ifndef HYD_COMMON_BASE_ERROR_H
 #define HYD_COMMON_BASE_ERROR_H
 
+#include <stddef.h>
+
 #include "common/base/status.h"
 
 enum {
@@ -46,6 +48,10 @@ hyd_status hyd_error_field(struct hyd_error *err, hyd_status status, const char 
 hyd_status hyd_error_value(struct hyd_error *err, hyd_status status, const char *field,
                            const char *limit, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+
+/* The name of one entry of a list, "name[index]", as a field. */
+void hyd_error_index(char ret_field[HYD_ERROR_FIELD_BYTES], const char *name,
+                     size_t index);
 
 /* Put "words: " in front of the text, cut to fit. The field stays. */
 void hyd_error_prefix(struct hyd_error *err, const char *format, ...)

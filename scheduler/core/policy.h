@@ -20,11 +20,21 @@
 #include "scheduler/core/plan.h"
 #include "scheduler/core/types.h"
 
+/* What of a cell's tokens the policy keeps below the cap; plan_check.c proves it. */
+enum hyd_cap_rule {
+    HYD_CAP_CELL, /* all that a cell holds in a microbatch */
+    HYD_CAP_SHARD, /* each shard alone: sequences run one after the other */
+    HYD_CAP_BLOCK, /* the cells of a block of options.cp ranks together */
+};
+
 struct hyd_policy_ops {
     const char *name; /* value of `policy` */
     const char *summary; /* one line, plain words */
     const char *reproduces; /* system and commit, or "" for our own */
     const char *options; /* keys it reads, blank-separated */
+    enum hyd_cap_rule cap_rule;
+    bool exclusive; /* every cell of every plan holds exactly one group */
+    bool ignores_max_degree; /* as the system it reproduces does */
     hyd_status (*plan)(const struct hyd_plan_input *in, struct hyd_arena *arena,
                        struct hyd_plan *ret_plan, struct hyd_error *err);
 };

@@ -21,6 +21,8 @@ enum {
     HYD_MAX_RANKS = 1 << 16,
     HYD_MAX_LENGTH_TOKENS = 1 << 28,
     HYD_MAX_MICROBATCHES = 1 << 16,
+    HYD_MAX_STAGES = 128,
+    HYD_MAX_CHUNKS = 64,
 };
 
 enum hyd_pass { HYD_PASS_TRAIN, HYD_PASS_FORWARD };

@@ -61,6 +61,7 @@ struct hyd_figures {
     uint32_t n_degrees;
     uint32_t empty_cells;
     uint32_t distinct_shapes; /* different (d, u, r) */
+    uint32_t over_cap_cells; /* above the cap: only policies that do not keep it */
     double max_tokens; /* of a cell */
     double mean_tokens;
     double sum_max_load_l2; /* load l^2/d, as the golden plans use */

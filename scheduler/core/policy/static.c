@@ -9,6 +9,7 @@
 #include "scheduler/core/policy.h"
 
 #include "scheduler/core/plan_build.h"
+#include "scheduler/core/policy_help.h"
 
 #include "common/base/banned.h"
 
@@ -21,25 +22,23 @@ static hyd_status static_plan(const struct hyd_plan_input *in, struct hyd_arena 
     struct hyd_plan_builder builder;
     double used = 0.0;
     uint32_t bin = n_bins;
+    uint32_t n_microbatches = 0;
+    hyd_status st = hyd_policy_check_cp(in, cp, err);
 
-    if (in->pool.n_ranks % cp != 0) {
-        return hyd_error_field(err, HYD_ERR_INVALID, "cp",
-                               "cp %u does not divide the pool of %u ranks", cp,
-                               in->pool.n_ranks);
+    if (st == HYD_OK) {
+        st = hyd_policy_check_fit(in, cp, err);
+    }
+    if (st != HYD_OK) {
+        return st;
     }
     hyd_plan_build_begin(&builder, arena, in);
     for (size_t i = 0; i < in->batch.n_seqs; i++) {
         const double tokens = in->batch.length_tokens[i];
 
-        if (tokens > room) {
-            return hyd_error_field(
-                err, HYD_ERR_INFEASIBLE, "length_tokens",
-                "sequence %zu of %.0f tokens exceeds %.0f, the cap on %u ranks", i,
-                tokens, room, cp);
-        }
         if (i == 0 || used + tokens > room) {
             if (bin == n_bins) {
                 hyd_plan_build_microbatch(&builder);
+                n_microbatches++;
                 bin = 0;
             }
             hyd_plan_build_block(&builder, bin++ * cp, cp);
@@ -48,13 +47,18 @@ static hyd_status static_plan(const struct hyd_plan_input *in, struct hyd_arena 
         used += tokens;
         hyd_plan_build_id(&builder, (uint32_t)i);
     }
+    for (; n_microbatches % in->pool.vpp_group != 0; n_microbatches++) {
+        /* An interleaved pipeline wants a multiple: empty ones, which cost nothing. */
+        hyd_plan_build_microbatch(&builder);
+    }
     return hyd_plan_build_finish(&builder, ret_plan, err);
 }
 
 const struct hyd_policy_ops hyd_policy_static = {
     .name = "static",
-    .summary = "every sequence at one context-parallel size",
+    .summary = "every sequence at one context-parallel size, in order of arrival",
     .reproduces = "",
     .options = "cp pad",
+    .cap_rule = HYD_CAP_CELL,
     .plan = static_plan,
 };

@@ -1,0 +1,360 @@
+/*
+ * bound.c - see bound.h.
+ *
+ * Lengths are rounded down to RUN_BITS significant bits where there are many different
+ * ones: shorter sequences need no more, so the bounds stay bounds, and each distinct
+ * length is looked at once. A sequence that fits one rank has its least area there, since
+ * t(l,d) >= work / d as long as kernels do not get faster on shorter blocks; where they
+ * do, every degree is tried.
+ */
+#include "scheduler/core/bound.h"
+
+#include <math.h>
+
+#include "common/base/sort.h"
+#include "scheduler/core/cost.h"
+#include "scheduler/core/line_bound.h"
+
+#include "common/base/banned.h"
+
+enum {
+    MANY_RUNS = 2048,
+    RUN_BITS = 9,
+    BISECTIONS = 48,
+    MAX_BOUND_DEGREES = 128,
+    ID_BITS = 20
+};
+
+/* As in plan_check.c: shares are compared with the cap with this slack. */
+static const double CAP_SLACK = 1e-9;
+
+struct run {
+    double tokens;
+    double extra_s;
+    double n_seqs;
+    double area_s; /* least d * t */
+    double least_s; /* least t */
+    double widest_s; /* t at the degree of least area */
+};
+
+struct bounds {
+    const struct hyd_plan_input *in;
+    struct hyd_arena *arena;
+    uint32_t degree[MAX_BOUND_DEGREES];
+    uint32_t n_degrees;
+    struct hyd_cost_form form[MAX_BOUND_DEGREES][HYD_MAX_ULYSSES];
+    uint32_t n_forms[MAX_BOUND_DEGREES];
+    bool one_rank_is_least;
+    struct run *run;
+    uint32_t n_runs;
+    double capacity; /* cells, weighted by speed */
+    double best_speed;
+    double area_s; /* sum over all sequences */
+    double longest_s; /* the largest least_s */
+};
+
+static void add_degree(struct bounds *b, uint32_t d)
+{
+    const uint32_t max =
+        b->in->limits.max_degree != 0 ? b->in->limits.max_degree : b->in->pool.n_ranks;
+    const struct hyd_cost *cost = b->in->cost;
+    uint32_t n = 0;
+
+    if (b->n_degrees == MAX_BOUND_DEGREES || d < b->in->limits.min_degree || d > max) {
+        return;
+    }
+    for (uint32_t k = 0; k < b->n_degrees; k++) {
+        if (b->degree[k] == d) {
+            return;
+        }
+    }
+    for (uint32_t u = 1; u <= HYD_MAX_ULYSSES && u <= d; u++) {
+        if (d % u == 0 && u <= cost->heads && u <= b->in->pool.ranks_per_node &&
+            (cost->uneven_heads || cost->heads % u == 0)) {
+            b->form[b->n_degrees][n++] = hyd_cost_form(cost, u, d / u);
+        }
+    }
+    b->n_forms[b->n_degrees] = n;
+    b->degree[b->n_degrees++] = d;
+}
+
+/* Powers of two and divisors of the pool, and whatever the plan uses besides. */
+static hyd_status list_degrees(struct bounds *b, const struct hyd_plan *plan)
+{
+    const struct hyd_arena_mark mark = hyd_arena_mark(b->arena);
+    const uint32_t n_ranks = b->in->pool.n_ranks;
+    bool *used = hyd_arena_take_zeroed(b->arena, (size_t)n_ranks + 1, sizeof *used);
+
+    if (used == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    for (uint32_t g = 0; g < plan->n_groups; g++) {
+        used[plan->group[g].n_ranks] = true;
+    }
+    for (uint32_t d = 1; d <= n_ranks; d *= 2) {
+        used[d] = true;
+    }
+    for (uint32_t d = 1; d <= n_ranks / d; d++) {
+        if (n_ranks % d == 0) {
+            used[d] = true;
+            used[n_ranks / d] = true;
+        }
+    }
+    for (uint32_t d = 1; d <= n_ranks; d++) {
+        if (used[d]) {
+            add_degree(b, d);
+        }
+    }
+    hyd_arena_rewind(b->arena, mark);
+    return HYD_OK;
+}
+
+/* Least seconds of a shard at degree number k; infinite when the cap forbids it. */
+static double time_at(const struct bounds *b, uint32_t k, const struct run *run)
+{
+    double least_s = INFINITY;
+
+    if (run->tokens / b->degree[k] > b->in->limits.cap_tokens * (1.0 + CAP_SLACK)) {
+        return INFINITY;
+    }
+    for (uint32_t f = 0; f < b->n_forms[k]; f++) {
+        const double time_s =
+            hyd_cost_form_s(b->in->cost, &b->form[k][f], run->tokens, run->extra_s);
+
+        least_s = time_s < least_s ? time_s : least_s;
+    }
+    return least_s;
+}
+
+static uint64_t rounded_down(uint32_t tokens)
+{
+    uint32_t bits = 0;
+
+    while (tokens >> bits >= (uint32_t)1 << RUN_BITS) {
+        bits++;
+    }
+    return (uint64_t)(tokens >> bits) << bits;
+}
+
+/* Sequences of the same length and extra work, together. */
+static hyd_status make_runs(struct bounds *b, bool coarse)
+{
+    const struct hyd_batch *batch = &b->in->batch;
+    uint64_t *key = hyd_arena_take(b->arena, batch->n_seqs, sizeof *key);
+    uint64_t *scratch = hyd_arena_take(b->arena, batch->n_seqs, sizeof *scratch);
+
+    if (key == NULL || scratch == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < batch->n_seqs; i++) {
+        const uint32_t l = batch->length_tokens[i];
+
+        key[i] = (coarse ? rounded_down(l) : l) << ID_BITS | i;
+    }
+    hyd_sort_u64(key, scratch, batch->n_seqs);
+    b->run = hyd_arena_take(b->arena, batch->n_seqs, sizeof *b->run);
+    if (b->run == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    b->n_runs = 0;
+    for (size_t i = 0; i < batch->n_seqs; i++) {
+        const double tokens = (double)(key[i] >> ID_BITS);
+        const size_t id = key[i] & (((uint64_t)1 << ID_BITS) - 1);
+        const double extra_s =
+            batch->extra_work_s != NULL ? batch->extra_work_s[id] : 0.0;
+        struct run *last = b->n_runs > 0 ? &b->run[b->n_runs - 1] : NULL;
+
+        if (last != NULL && !(last->tokens < tokens) && !(last->tokens > tokens) &&
+            !(last->extra_s < extra_s) && !(last->extra_s > extra_s)) {
+            last->n_seqs += 1.0;
+        } else {
+            b->run[b->n_runs++] =
+                (struct run){.tokens = tokens, .extra_s = extra_s, .n_seqs = 1.0};
+        }
+    }
+    return HYD_OK;
+}
+
+/* Least area and least time of every run. */
+static void measure_runs(struct bounds *b)
+{
+    for (uint32_t i = b->n_runs; i-- > 0;) {
+        struct run *run = &b->run[i];
+        const bool on_one = b->degree[0] == 1 && b->one_rank_is_least;
+        const double one_s = on_one ? time_at(b, 0, run) : (double)INFINITY;
+
+        run->area_s = one_s;
+        run->least_s = one_s;
+        run->widest_s = one_s;
+        /* Longest first: most of the others are below its time on one rank already. */
+        if (one_s > b->longest_s) {
+            for (uint32_t k = 0; k < b->n_degrees; k++) {
+                const double time_s = time_at(b, k, run);
+                const double area_s = time_s * b->degree[k];
+
+                run->least_s = time_s < run->least_s ? time_s : run->least_s;
+                if (area_s < run->area_s) {
+                    run->area_s = area_s;
+                    run->widest_s = time_s;
+                }
+            }
+            b->longest_s = run->least_s > b->longest_s ? run->least_s : b->longest_s;
+        }
+        b->area_s += run->n_seqs * run->area_s;
+    }
+}
+
+/* T*: see the header. Times are those of the fastest ranks. */
+static hyd_status hottest_cell(struct bounds *b, double *ret_s)
+{
+    const double least_s = b->longest_s / b->best_speed;
+    double low_s = b->area_s / b->capacity;
+    double high_s = 0.0;
+    double base_s = 0.0;
+    uint32_t n_split = 0;
+    double *time_s = NULL;
+    struct run *split = hyd_arena_take(b->arena, b->n_runs, sizeof *split);
+
+    if (split == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    low_s = least_s > low_s ? least_s : low_s;
+    high_s = low_s;
+    for (uint32_t i = 0; i < b->n_runs; i++) {
+        const struct run *run = &b->run[i];
+
+        if (run->widest_s <= low_s * b->best_speed) {
+            base_s += run->n_seqs * run->area_s;
+        } else {
+            split[n_split++] = *run;
+            if (run->widest_s / b->best_speed > high_s) {
+                high_s = run->widest_s / b->best_speed;
+            }
+        }
+    }
+    time_s = hyd_arena_take(b->arena, (size_t)n_split * b->n_degrees, sizeof *time_s);
+    if (time_s == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < n_split; i++) {
+        for (uint32_t k = 0; k < b->n_degrees; k++) {
+            time_s[(size_t)i * b->n_degrees + k] = time_at(b, k, &split[i]);
+        }
+    }
+    for (int step = 0; step < BISECTIONS && n_split > 0; step++) {
+        /* The first look is at low itself. */
+        const double at_s = step == 0 ? low_s : (low_s + high_s) / 2.0;
+        double sum_s = base_s;
+
+        for (uint32_t i = 0; i < n_split; i++) {
+            const double *row = time_s + (size_t)i * b->n_degrees;
+            double area_s = INFINITY;
+
+            for (uint32_t k = 0; k < b->n_degrees; k++) {
+                if (row[k] <= at_s * b->best_speed && row[k] * b->degree[k] < area_s) {
+                    area_s = row[k] * b->degree[k];
+                }
+            }
+            sum_s += split[i].n_seqs * area_s;
+        }
+        if (sum_s <= b->capacity * at_s) {
+            if (step == 0) {
+                break;
+            }
+            high_s = at_s;
+        } else {
+            low_s = at_s;
+        }
+    }
+    *ret_s = low_s;
+    return HYD_OK;
+}
+
+static bool rate_rises(const struct hyd_cost *cost)
+{
+    for (uint32_t k = 1; k < cost->n_eff; k++) {
+        if (cost->eff[k] < cost->eff[k - 1]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static hyd_status measure(struct bounds *b, const struct hyd_plan *plan,
+                          double *ret_hottest_s)
+{
+    const struct hyd_pool *pool = &b->in->pool;
+    hyd_status st = list_degrees(b, plan);
+
+    b->one_rank_is_least = rate_rises(b->in->cost);
+    b->capacity = pool->n_ranks;
+    b->best_speed = 1.0;
+    if (pool->speed != NULL) {
+        b->capacity = 0.0;
+        b->best_speed = 0.0;
+        for (uint32_t r = 0; r < pool->n_ranks; r++) {
+            b->capacity += pool->speed[r];
+            b->best_speed =
+                pool->speed[r] > b->best_speed ? pool->speed[r] : b->best_speed;
+        }
+    }
+    b->capacity *= plan->n_microbatches;
+    if (st == HYD_OK) {
+        st = make_runs(b, false);
+    }
+    if (st == HYD_OK && b->n_runs > MANY_RUNS) {
+        st = make_runs(b, true);
+    }
+    if (st == HYD_OK) {
+        measure_runs(b);
+        st = hottest_cell(b, ret_hottest_s);
+    }
+    return st;
+}
+
+hyd_status hyd_bound_of_plan(const struct hyd_plan_input *in,
+                             const struct hyd_plan *plan,
+                             const struct hyd_pipeline_program *program,
+                             struct hyd_arena *arena, struct hyd_bound *ret_bound,
+                             struct hyd_error *err)
+{
+    const struct hyd_arena_mark mark = hyd_arena_mark(arena);
+    const struct hyd_pipeline *shape = &program->shape;
+    struct bounds *b = hyd_arena_take_zeroed(arena, 1, sizeof *b);
+    struct hyd_bound bound = {0};
+    hyd_status st = HYD_ERR_NO_MEMORY;
+
+    if (b != NULL) {
+        b->in = in;
+        b->arena = arena;
+        st = hyd_line_bound(program, arena, &bound.line_cells);
+    }
+    if (st == HYD_OK) {
+        st = measure(b, plan, &bound.hottest_cell_s);
+    }
+    if (st != HYD_OK) {
+        st = hyd_error_set(err, st, "no memory for the bounds");
+    } else {
+        const double m = plan->n_microbatches;
+        const double filled = m * plan->n_ranks - plan->figures.empty_cells;
+        const double cell_s = in->cost->cell_s / b->best_speed;
+        const double longest_s = b->longest_s / b->best_speed + cell_s;
+        /* Work of the average rank, weighted by speed. */
+        const double rank_s = (b->area_s + filled * in->cost->cell_s) * m / b->capacity;
+        const double through_s =
+            longest_s * (shape->n_stages -
+                         (shape->n_stages - 1) * program->share[HYD_PIPELINE_WEIGHT]);
+
+        bound.hottest_cell_s += cell_s;
+        bound.step_s = bound.line_cells / m * rank_s;
+        if (through_s > bound.step_s) {
+            bound.step_s = through_s;
+        }
+        bound.reference_s =
+            rank_s + (shape->n_stages - 1.0) / shape->n_chunks *
+                         (rank_s / m > longest_s ? rank_s / m : longest_s);
+        *ret_bound = bound;
+    }
+    hyd_arena_rewind(arena, mark);
+    return st;
+}

@@ -1,0 +1,216 @@
+/*
+ * line_bound.c - see line_bound.h.
+ *
+ * 1F1B. Path (k, j), k <= j: stage 0 until F_k, F_k up all stages, the last stage until
+ * B_j, B_j down all stages, stage 0 until the end. Against "everything once" it gains
+ * (p-1) f at k and (p-1) b at j, and misses B_i for k-p < i < k and F_i for j < i < j+p.
+ * Mixing k by weights lambda and j by weights mu, independently, microbatch i has
+ *     1 + (p-1) f lambda_i - b sum_{i<k<i+p} lambda_k
+ *       + (p-1) b mu_i     - f sum_{i-p<j<i} mu_j .
+ * For a wanted gain e at every i the lambdas follow from the last one backwards and the
+ * mus from the first one forwards; lambda serves i <= K, mu the rest, so that k <= j. The
+ * largest e for which both sums stay within 1 is found by bisection. What is returned is
+ * the smallest coefficient of the mix that was found, so rounding cannot make it wrong
+ * by more than itself.
+ *
+ * Others. Profile against path as a zero-sum game, multiplicative weights: the profile
+ * moves away from microbatches that the critical path counts often, and the average of
+ * the paths is the mix.
+ */
+#include "scheduler/core/line_bound.h"
+
+#include <math.h>
+
+#include "scheduler/core/line.h"
+
+#include "common/base/banned.h"
+
+enum { BISECTIONS = 40 };
+
+struct weights {
+    uint32_t n; /* M */
+    uint32_t p;
+    double f; /* share of a forward */
+    double b;
+    double *lambda; /* [M] */
+    double *mu;
+};
+
+/*
+ * Weights for gain e: lambda as far back as its sum allows. Gives whether mu's sum stays
+ * within 1.
+ */
+static bool reach(struct weights *w, double e)
+{
+    const double f_gain = (w->p - 1) * w->f;
+    const double b_gain = (w->p - 1) * w->b;
+    uint32_t n_front = 0;
+    double sum = 0.0;
+    double window = 0.0;
+
+    /* Counted from the last one back, lambda does not depend on where it ends. */
+    while (n_front < w->n) {
+        const double next = (e + w->b * window) / f_gain;
+
+        if (sum + next > 1.0) {
+            break;
+        }
+        w->lambda[n_front] = next;
+        sum += next;
+        window += next;
+        if (n_front + 1 >= w->p) {
+            window -= w->lambda[n_front + 1 - w->p];
+        }
+        n_front++;
+    }
+    for (uint32_t k = 0; k < n_front / 2; k++) {
+        const double swap = w->lambda[k];
+
+        w->lambda[k] = w->lambda[n_front - 1 - k];
+        w->lambda[n_front - 1 - k] = swap;
+    }
+    for (uint32_t k = n_front; k < w->n; k++) {
+        w->lambda[k] = 0.0;
+    }
+    if (n_front > 0) {
+        w->lambda[0] += 1.0 - sum;
+    }
+    sum = 0.0;
+    window = 0.0;
+    for (uint32_t i = 0; i < w->n; i++) {
+        w->mu[i] = i < n_front ? 0.0 : (e + w->f * window) / b_gain;
+        sum += w->mu[i];
+        window += w->mu[i];
+        if (i + 1 >= w->p) {
+            window -= w->mu[i + 1 - w->p];
+        }
+    }
+    if (sum <= 1.0) {
+        w->mu[w->n - 1] += 1.0 - sum;
+        return true;
+    }
+    return false;
+}
+
+/* The smallest coefficient of the mix. */
+static double smallest_coefficient(const struct weights *w)
+{
+    double smallest = INFINITY;
+
+    for (uint32_t i = 0; i < w->n; i++) {
+        double later = 0.0;
+        double earlier = 0.0;
+        double coefficient = 0.0;
+
+        for (uint32_t k = i + 1; k < w->n && k < i + w->p; k++) {
+            later += w->lambda[k];
+        }
+        for (uint32_t j = i; j > 0 && j + w->p > i + 1; j--) {
+            earlier += w->mu[j - 1];
+        }
+        coefficient = 1.0 + (w->p - 1) * (w->f * w->lambda[i] + w->b * w->mu[i]) -
+                      w->b * later - w->f * earlier;
+        smallest = coefficient < smallest ? coefficient : smallest;
+    }
+    return smallest;
+}
+
+static hyd_status bound_1f1b(const struct hyd_pipeline_program *program,
+                             struct hyd_arena *arena, double *ret_cells)
+{
+    const struct hyd_arena_mark mark = hyd_arena_mark(arena);
+    const uint32_t n = program->shape.n_microbatches;
+    struct weights w = {
+        .n = n,
+        .p = program->shape.n_stages,
+        .f = program->share[HYD_PIPELINE_FORWARD],
+        .b = program->share[HYD_PIPELINE_BACKWARD],
+        .lambda = hyd_arena_take(arena, n, sizeof *w.lambda),
+        .mu = hyd_arena_take(arena, n, sizeof *w.mu),
+    };
+    double low = 0.0;
+    double high = (double)w.p / n;
+
+    if (w.lambda == NULL || w.mu == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    for (int i = 0; i < BISECTIONS; i++) {
+        const double middle = (low + high) / 2.0;
+
+        if (reach(&w, middle)) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    (void)reach(&w, low);
+    *ret_cells = n * smallest_coefficient(&w);
+    hyd_arena_rewind(arena, mark);
+    return HYD_OK;
+}
+
+hyd_status hyd_line_bound_mixed(const struct hyd_pipeline_program *program,
+                                uint32_t n_rounds, struct hyd_arena *arena,
+                                double *ret_cells)
+{
+    const struct hyd_arena_mark mark = hyd_arena_mark(arena);
+    const uint32_t n = program->shape.n_microbatches;
+    double *profile = hyd_arena_take(arena, n, sizeof *profile);
+    double *path = hyd_arena_take(arena, n, sizeof *path);
+    double *sum = hyd_arena_take_zeroed(arena, n, sizeof *sum);
+    double *scratch = hyd_arena_take(arena, program->n_ops, sizeof *scratch);
+    double best = 1.0;
+
+    if (profile == NULL || path == NULL || sum == NULL || scratch == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        profile[k] = 1.0;
+    }
+    for (uint32_t round = 1; round <= n_rounds; round++) {
+        const double rate = 0.6 / sqrt((double)round);
+        const double weight = 0.5 * round * (round + 1.0);
+        double smallest = INFINITY;
+        double total = 0.0;
+
+        (void)hyd_line_path(program, profile, scratch, path);
+        for (uint32_t k = 0; k < n; k++) {
+            double factor = 1.0 - rate * (path[k] - 1.0);
+
+            factor = factor < 0.25 ? 0.25 : factor;
+            sum[k] += path[k] * round;
+            smallest = sum[k] < smallest ? sum[k] : smallest;
+            profile[k] *= factor;
+            total += profile[k];
+        }
+        best = smallest / weight > best ? smallest / weight : best;
+        for (uint32_t k = 0; k < n; k++) {
+            profile[k] *= n / total;
+        }
+    }
+    *ret_cells = n * best;
+    hyd_arena_rewind(arena, mark);
+    return HYD_OK;
+}
+
+hyd_status hyd_line_bound(const struct hyd_pipeline_program *program,
+                          struct hyd_arena *arena, double *ret_cells)
+{
+    const struct hyd_pipeline *shape = &program->shape;
+    uint32_t n_rounds = 0;
+
+    if (shape->n_stages == 1) {
+        *ret_cells = shape->n_microbatches;
+        return HYD_OK;
+    }
+    if (shape->n_chunks == 1 && shape->forward_only) {
+        /* Equal machines: all cells, and the longest p - 1 times more. */
+        *ret_cells = shape->n_microbatches + shape->n_stages - 1.0;
+        return HYD_OK;
+    }
+    if (shape->n_chunks == 1 && !shape->zero_bubble) {
+        return bound_1f1b(program, arena, ret_cells);
+    }
+    n_rounds = (uint32_t)(HYD_LINE_BOUND_OPS / (program->n_ops + 1));
+    return hyd_line_bound_mixed(program, n_rounds < 8 ? 8 : n_rounds, arena, ret_cells);
+}

@@ -1,0 +1,197 @@
+/* The front door: bad fields are named, a plan comes out proved, memory is kept. */
+#include "scheduler/core/planner.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "scheduler/core/cost.h"
+#include "tests/lib/fault_alloc.h"
+#include "tests/lib/gen.h"
+#include "tests/lib/test.h"
+
+static void planner_names_the_field_that_is_wrong(void **state)
+{
+    uint32_t tokens[] = {10, 20, 30};
+    double work_s[] = {0.0, -1.0, 0.0};
+    double speed[] = {1.0, 0.0};
+    struct hyd_cost cost;
+    struct hyd_plan_input good = hyd_plan_input_default();
+    struct hyd_plan_input in;
+    struct hyd_error err;
+
+    (void)state;
+    assert_int_equal(hyd_cost_nested(1.0, 1.0, 0.0, &cost, NULL), HYD_OK);
+    good.policy = "static";
+    good.batch = (struct hyd_batch){.length_tokens = tokens, .n_seqs = 3};
+    good.pool.n_ranks = 2;
+    good.limits.cap_tokens = 100;
+    good.cost = &cost;
+    assert_int_equal(hyd_plan_input_check(&good, &err), HYD_OK);
+
+    in = good;
+    in.batch.n_seqs = 0;
+    assert_int_equal(hyd_plan_input_check(&in, &err), HYD_ERR_INVALID);
+    assert_string_equal(err.text,
+                        "lengths is 0 sequences; must be 1 to 1048576 sequences");
+    in = good;
+    tokens[1] = 0;
+    assert_int_equal(hyd_plan_input_check(&in, &err), HYD_ERR_INVALID);
+    assert_string_equal(err.text, "lengths[1] is 0; must be 1 to 268435456 tokens");
+    tokens[1] = 20;
+    in.batch.extra_work_s = work_s;
+    assert_int_equal(hyd_plan_input_check(&in, &err), HYD_ERR_INVALID);
+    assert_string_equal(err.field, "extra_work_s[1]");
+    in = good;
+    in.pool.speed = speed;
+    assert_int_equal(hyd_plan_input_check(&in, &err), HYD_ERR_INVALID);
+    assert_string_equal(err.field, "speed[1]");
+    in = good;
+    in.policy = "best";
+    assert_int_equal(hyd_plan_input_check(&in, &err), HYD_ERR_NOT_FOUND);
+    assert_string_equal(err.value, "'best'");
+    in = good;
+    in.limits.cap_tokens = 0;
+    assert_int_equal(hyd_plan_input_check(&in, &err), HYD_ERR_INVALID);
+    assert_string_equal(err.field, "cap_tokens");
+    in = good;
+    in.limits.min_degree = 3;
+    assert_int_equal(hyd_plan_input_check(&in, &err), HYD_ERR_INVALID);
+    assert_string_equal(err.field, "min_degree");
+    in = good;
+    cost.a_s = nan("");
+    assert_int_equal(hyd_plan_input_check(&in, &err), HYD_ERR_INVALID);
+    assert_string_equal(err.field, "cost.a_s");
+}
+
+static void planner_says_which_sequence_does_not_fit(void **state)
+{
+    const uint32_t tokens[] = {10, 900};
+    struct hyd_cost cost;
+    struct hyd_plan_input in = hyd_plan_input_default();
+    struct hyd_planner *planner = NULL;
+    const struct hyd_plan *plan = NULL;
+    struct hyd_error err;
+
+    (void)state;
+    assert_int_equal(hyd_cost_nested(1.0, 1.0, 0.0, &cost, NULL), HYD_OK);
+    in.policy = "static";
+    in.batch = (struct hyd_batch){.length_tokens = tokens, .n_seqs = 2};
+    in.pool.n_ranks = 2;
+    in.limits.cap_tokens = 100;
+    in.cost = &cost;
+    assert_int_equal(hyd_planner_create(hyd_alloc_system(), &planner), HYD_OK);
+    assert_int_equal(hyd_planner_plan(planner, &in, &plan, &err), HYD_ERR_INFEASIBLE);
+    assert_null(plan);
+    assert_string_equal(err.field, "lengths[1]");
+    assert_string_equal(err.value, "900");
+    hyd_planner_free(planner);
+}
+
+/* Three sequences on two ranks at cp 1, worked out by hand. */
+static void planner_figures_equal_a_plan_worked_out_by_hand(void **state)
+{
+    const uint32_t tokens[] = {10, 20, 30};
+    struct hyd_cost cost;
+    struct hyd_plan_input in = hyd_plan_input_default();
+    struct hyd_planner *planner = NULL;
+    const struct hyd_plan *plan = NULL;
+    const struct hyd_figures *f = NULL;
+
+    (void)state;
+    assert_int_equal(hyd_cost_nested(0.0, 1.0, 2.0, &cost, NULL), HYD_OK);
+    in.policy = "static";
+    in.batch = (struct hyd_batch){.length_tokens = tokens, .n_seqs = 3};
+    in.pool.n_ranks = 2;
+    in.limits.cap_tokens = 30;
+    in.options.cp = 1;
+    in.cost = &cost;
+    assert_int_equal(hyd_planner_create(hyd_alloc_system(), &planner), HYD_OK);
+    assert_int_equal(hyd_planner_plan(planner, &in, &plan, NULL), HYD_OK);
+    f = &plan->figures;
+    /* {10, 20} on rank 0, {30} on rank 1: both cells 30 + 2 seconds. */
+    assert_int_equal(plan->n_microbatches, 1);
+    assert_int_equal(plan->n_groups, 2);
+    assert_true(hyd_test_close(f->hottest_cell_s, 32.0, 0.0, 1e-12));
+    assert_true(hyd_test_close(f->step_s, 32.0, 0.0, 1e-12));
+    assert_true(hyd_test_close(f->balance, 1.0, 0.0, 1e-12));
+    assert_true(hyd_test_close(f->lower_bound_s, 32.0, 0.0, 1e-9));
+    assert_true(hyd_test_close(f->step_bound_s, 32.0, 0.0, 1e-9));
+    assert_true(hyd_test_close(f->gap, 0.0, 1e-9, 0.0));
+    assert_true(hyd_test_close(f->useful_fraction, 60.0 / 64.0, 0.0, 1e-12));
+    assert_true(hyd_test_close(f->bubble.total, 0.0, 1e-12, 0.0));
+    assert_true(hyd_test_close(f->sum_max_load_l2, 900.0, 0.0, 0.0));
+    assert_true(hyd_test_close(f->sum_ideal_l2, 700.0, 0.0, 0.0));
+    assert_int_equal(f->n_degrees, 1);
+    assert_int_equal(f->degree[0].degree, 1);
+    assert_int_equal(f->degree[0].n_seqs, 3);
+    assert_int_equal(f->empty_cells, 0);
+    assert_true(hyd_test_close(f->max_tokens, 30.0, 0.0, 0.0));
+    hyd_planner_free(planner);
+}
+
+static void planner_pads_and_aligns_lengths(void **state)
+{
+    const uint32_t tokens[] = {10, 20, 30};
+    struct hyd_cost cost;
+    struct hyd_plan_input in = hyd_plan_input_default();
+    struct hyd_planner *planner = NULL;
+    const struct hyd_plan *plan = NULL;
+
+    (void)state;
+    assert_int_equal(hyd_cost_nested(0.0, 1.0, 0.0, &cost, NULL), HYD_OK);
+    in.policy = "static";
+    in.batch = (struct hyd_batch){.length_tokens = tokens, .n_seqs = 3};
+    in.limits.cap_tokens = 64;
+    in.limits.align_tokens = 16;
+    in.cost = &cost;
+    assert_int_equal(hyd_planner_create(hyd_alloc_system(), &planner), HYD_OK);
+    assert_int_equal(hyd_planner_plan(planner, &in, &plan, NULL), HYD_OK);
+    /* 16 + 32, then 32. */
+    assert_int_equal(plan->n_microbatches, 2);
+    assert_true(hyd_test_close(plan->figures.max_tokens, 48.0, 0.0, 0.0));
+    assert_true(hyd_test_close(plan->figures.step_s, 80.0, 0.0, 1e-12));
+    in.options.pad = HYD_PAD_MAX;
+    assert_int_equal(hyd_planner_plan(planner, &in, &plan, NULL), HYD_OK);
+    assert_int_equal(plan->n_microbatches, 2);
+    assert_true(hyd_test_close(plan->figures.step_s, 96.0, 0.0, 1e-12));
+    assert_true(hyd_test_close(plan->figures.useful_fraction, 60.0 / 96.0, 0.0, 1e-12));
+    hyd_planner_free(planner);
+}
+
+static void planner_allocates_nothing_when_it_is_warm(void **state)
+{
+    static struct hyd_gen gen;
+    struct hyd_rng rng = {7};
+    struct hyd_fault_alloc fault;
+    struct hyd_planner *planner = NULL;
+    const struct hyd_plan *plan = NULL;
+    uint64_t first = 0;
+    size_t warm = 0;
+
+    (void)state;
+    hyd_fault_alloc_init(&fault);
+    hyd_gen_plain_input(&rng, &gen);
+    gen.in.policy = "static";
+    assert_int_equal(hyd_planner_create(&fault.alloc, &planner), HYD_OK);
+    assert_int_equal(hyd_planner_plan(planner, &gen.in, &plan, NULL), HYD_OK);
+    first = plan->fingerprint;
+    warm = fault.n_calls;
+    assert_int_equal(hyd_planner_plan(planner, &gen.in, &plan, NULL), HYD_OK);
+    assert_true(plan->fingerprint == first);
+    assert_int_equal(fault.n_calls, warm);
+    hyd_planner_free(planner);
+    assert_int_equal(fault.live, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(planner_names_the_field_that_is_wrong),
+        cmocka_unit_test(planner_says_which_sequence_does_not_fit),
+        cmocka_unit_test(planner_figures_equal_a_plan_worked_out_by_hand),
+        cmocka_unit_test(planner_pads_and_aligns_lengths),
+        cmocka_unit_test(planner_allocates_nothing_when_it_is_warm),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

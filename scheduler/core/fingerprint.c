@@ -64,7 +64,15 @@ static void put_text(struct sink *sink, const char *text)
 static void put_options(struct sink *sink, const struct hyd_plan_input *in)
 {
     const struct hyd_policy_ops *policy = hyd_policy_find(in->policy);
+    struct hyd_plan_input whole = *in;
 
+    /* 0 and all ranks say the same, so do 0 and 1. */
+    if (whole.limits.max_degree == 0) {
+        whole.limits.max_degree = whole.pool.n_ranks;
+    }
+    if (whole.limits.align_tokens == 1) {
+        whole.limits.align_tokens = 0;
+    }
     put_text(sink, "policy=");
     put_text(sink, in->policy);
     put_text(sink, "\n");
@@ -72,7 +80,7 @@ static void put_options(struct sink *sink, const struct hyd_plan_input *in)
         char value[HYD_OPTION_TEXT_BYTES];
 
         if (policy == NULL || hyd_option_applies(o, policy)) {
-            hyd_option_print(o, in, value);
+            hyd_option_print(o, &whole, value);
             put_text(sink, o->key);
             put_text(sink, "=");
             put_text(sink, value);

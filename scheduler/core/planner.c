@@ -182,7 +182,7 @@ hyd_status hyd_plan_input_check(const struct hyd_plan_input *in, struct hyd_erro
 }
 
 /* Lengths as they are counted: rounded up to align_tokens, or all the longest one. */
-static hyd_status count_lengths(struct hyd_planner *planner,
+static hyd_status count_lengths(struct hyd_arena *arena,
                                 const struct hyd_policy_ops *policy,
                                 struct hyd_plan_input *in, struct hyd_error *err)
 {
@@ -196,7 +196,7 @@ static hyd_status count_lengths(struct hyd_planner *planner,
     if (align == 1 && !longest_for_all) {
         return HYD_OK;
     }
-    tokens = hyd_arena_take(&planner->arena, n, sizeof *tokens);
+    tokens = hyd_arena_take(arena, n, sizeof *tokens);
     if (tokens == NULL) {
         return hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory for the lengths");
     }
@@ -208,6 +208,28 @@ static hyd_status count_lengths(struct hyd_planner *planner,
         tokens[i] = longest;
     }
     in->batch.length_tokens = tokens;
+    return HYD_OK;
+}
+
+hyd_status hyd_plan_input_count(const struct hyd_plan_input *in,
+                                struct hyd_arena *arena, struct hyd_cost *ret_cost,
+                                struct hyd_plan_input *ret_counted,
+                                struct hyd_error *err)
+{
+    const struct hyd_policy_ops *policy = hyd_policy_find(in->policy);
+    struct hyd_plan_input counted = *in;
+    const hyd_status st = count_lengths(arena, policy, &counted, err);
+
+    if (st != HYD_OK) {
+        return st;
+    }
+    /* One truth for what both the cost model and the pool say. */
+    *ret_cost = *in->cost;
+    ret_cost->uneven_heads = in->options.uneven_heads;
+    ret_cost->ranks_per_node = in->pool.ranks_per_node;
+    counted.cost = ret_cost;
+    counted.policy = policy->name;
+    *ret_counted = counted;
     return HYD_OK;
 }
 
@@ -249,17 +271,11 @@ static hyd_status make_plan(struct hyd_planner *planner,
                             struct hyd_error *err)
 {
     const struct hyd_policy_ops *policy = hyd_policy_find(in->policy);
-    struct hyd_plan_input counted = *in;
-    struct hyd_cost cost = *in->cost;
+    struct hyd_plan_input counted;
+    struct hyd_cost cost;
     struct hyd_plan plan = {0};
-    hyd_status st = HYD_OK;
+    hyd_status st = hyd_plan_input_count(in, &planner->arena, &cost, &counted, err);
 
-    /* One truth for what both the cost model and the pool say. */
-    cost.uneven_heads = in->options.uneven_heads;
-    cost.ranks_per_node = in->pool.ranks_per_node;
-    counted.cost = &cost;
-    counted.policy = policy->name;
-    st = count_lengths(planner, policy, &counted, err);
     if (st == HYD_OK) {
         st = policy->plan(&counted, &planner->arena, &plan, err);
     }

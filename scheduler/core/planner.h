@@ -17,6 +17,7 @@
 #define HYD_SCHEDULER_CORE_PLANNER_H
 
 #include "common/base/alloc.h"
+#include "common/base/arena.h"
 #include "common/base/error.h"
 #include "scheduler/core/plan.h"
 #include "scheduler/core/types.h"
@@ -43,6 +44,20 @@ struct hyd_plan_input hyd_plan_input_default(void);
 
 /* Check every field of the input but the policy's own options. */
 HYD_MUST_CHECK hyd_status hyd_plan_input_check(const struct hyd_plan_input *in,
+                                               struct hyd_error *err);
+
+/*
+ * The input as policies and figures see it: lengths rounded up to align_tokens or padded,
+ * the cost model with the pool's nodes and the option uneven_heads.
+ *
+ * in           passed hyd_plan_input_check
+ * ret_cost     storage of the caller; ret_counted->cost points to it
+ * ret_counted  lengths that differ come from the arena
+ */
+HYD_MUST_CHECK hyd_status hyd_plan_input_count(const struct hyd_plan_input *in,
+                                               struct hyd_arena *arena,
+                                               struct hyd_cost *ret_cost,
+                                               struct hyd_plan_input *ret_counted,
                                                struct hyd_error *err);
 
 #endif

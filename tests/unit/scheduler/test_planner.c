@@ -183,6 +183,32 @@ static void planner_allocates_nothing_when_it_is_warm(void **state)
     assert_int_equal(fault.live, 0);
 }
 
+static void fingerprint_is_the_same_for_two_ways_to_say_one_thing(void **state)
+{
+    static struct hyd_gen gen;
+    struct hyd_rng rng = {12};
+    struct hyd_planner *planner = NULL;
+    const struct hyd_plan *plan = NULL;
+    uint64_t first = 0;
+
+    (void)state;
+    hyd_gen_plain_input(&rng, &gen);
+    gen.in.policy = "static";
+    gen.in.limits.max_degree = 0;
+    gen.in.limits.align_tokens = 0;
+    assert_int_equal(hyd_planner_create(hyd_alloc_system(), &planner), HYD_OK);
+    assert_int_equal(hyd_planner_plan(planner, &gen.in, &plan, NULL), HYD_OK);
+    first = plan->fingerprint;
+    gen.in.limits.max_degree = gen.in.pool.n_ranks;
+    gen.in.limits.align_tokens = 1;
+    assert_int_equal(hyd_planner_plan(planner, &gen.in, &plan, NULL), HYD_OK);
+    assert_true(plan->fingerprint == first);
+    gen.in.limits.align_tokens = 2;
+    assert_int_equal(hyd_planner_plan(planner, &gen.in, &plan, NULL), HYD_OK);
+    assert_true(plan->fingerprint != first);
+    hyd_planner_free(planner);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +217,7 @@ int main(void)
         cmocka_unit_test(planner_figures_equal_a_plan_worked_out_by_hand),
         cmocka_unit_test(planner_pads_and_aligns_lengths),
         cmocka_unit_test(planner_allocates_nothing_when_it_is_warm),
+        cmocka_unit_test(fingerprint_is_the_same_for_two_ways_to_say_one_thing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -175,12 +175,27 @@ static hyd_status make_runs(struct bounds *b, bool coarse)
     return HYD_OK;
 }
 
-/* Least area and least time of every run. */
+/* Least area and least time of a run over all degrees. */
+static void measure_run(const struct bounds *b, struct run *run)
+{
+    for (uint32_t k = 0; k < b->n_degrees; k++) {
+        const double time_s = time_at(b, k, run);
+        const double area_s = time_s * b->degree[k];
+
+        run->least_s = time_s < run->least_s ? time_s : run->least_s;
+        if (area_s < run->area_s) {
+            run->area_s = area_s;
+            run->widest_s = time_s;
+        }
+    }
+}
+
 static void measure_runs(struct bounds *b)
 {
+    const bool on_one = b->degree[0] == 1 && b->one_rank_is_least;
+
     for (uint32_t i = b->n_runs; i-- > 0;) {
         struct run *run = &b->run[i];
-        const bool on_one = b->degree[0] == 1 && b->one_rank_is_least;
         const double one_s = on_one ? time_at(b, 0, run) : (double)INFINITY;
 
         run->area_s = one_s;
@@ -188,20 +203,76 @@ static void measure_runs(struct bounds *b)
         run->widest_s = one_s;
         /* Longest first: most of the others are below its time on one rank already. */
         if (one_s > b->longest_s) {
-            for (uint32_t k = 0; k < b->n_degrees; k++) {
-                const double time_s = time_at(b, k, run);
-                const double area_s = time_s * b->degree[k];
-
-                run->least_s = time_s < run->least_s ? time_s : run->least_s;
-                if (area_s < run->area_s) {
-                    run->area_s = area_s;
-                    run->widest_s = time_s;
-                }
-            }
+            measure_run(b, run);
             b->longest_s = run->least_s > b->longest_s ? run->least_s : b->longest_s;
         }
         b->area_s += run->n_seqs * run->area_s;
     }
+}
+
+/* Sequences whose degree depends on T, and their times at every degree. */
+struct split {
+    struct run *run;
+    double *time_s; /* [n][n_degrees] */
+    uint32_t n;
+    double rest_s; /* area of all others */
+    double high_s; /* at this T every one has its least area */
+};
+
+static hyd_status take_split(struct bounds *b, double low_s, struct split *ret_split)
+{
+    struct split split = {
+        .run = hyd_arena_take(b->arena, b->n_runs, sizeof *split.run),
+        .high_s = low_s,
+    };
+
+    if (split.run == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < b->n_runs; i++) {
+        const struct run *run = &b->run[i];
+
+        if (run->widest_s <= low_s * b->best_speed) {
+            split.rest_s += run->n_seqs * run->area_s;
+            continue;
+        }
+        split.run[split.n++] = *run;
+        if (run->widest_s / b->best_speed > split.high_s) {
+            split.high_s = run->widest_s / b->best_speed;
+        }
+    }
+    split.time_s =
+        hyd_arena_take(b->arena, (size_t)split.n * b->n_degrees, sizeof *split.time_s);
+    if (split.time_s == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < split.n; i++) {
+        for (uint32_t k = 0; k < b->n_degrees; k++) {
+            split.time_s[(size_t)i * b->n_degrees + k] = time_at(b, k, &split.run[i]);
+        }
+    }
+    *ret_split = split;
+    return HYD_OK;
+}
+
+/* Least area of all sequences when no shard may take longer than at_s. */
+static double area_at(const struct bounds *b, const struct split *split, double at_s)
+{
+    double sum_s = split->rest_s;
+
+    for (uint32_t i = 0; i < split->n; i++) {
+        const double *time_s = split->time_s + (size_t)i * b->n_degrees;
+        double area_s = INFINITY;
+
+        for (uint32_t k = 0; k < b->n_degrees; k++) {
+            if (time_s[k] <= at_s * b->best_speed &&
+                time_s[k] * b->degree[k] < area_s) {
+                area_s = time_s[k] * b->degree[k];
+            }
+        }
+        sum_s += split->run[i].n_seqs * area_s;
+    }
+    return sum_s;
 }
 
 /* T*: see the header. Times are those of the fastest ranks. */
@@ -210,60 +281,22 @@ static hyd_status hottest_cell(struct bounds *b, double *ret_s)
     const double least_s = b->longest_s / b->best_speed;
     double low_s = b->area_s / b->capacity;
     double high_s = 0.0;
-    double base_s = 0.0;
-    uint32_t n_split = 0;
-    double *time_s = NULL;
-    struct run *split = hyd_arena_take(b->arena, b->n_runs, sizeof *split);
+    struct split split;
 
-    if (split == NULL) {
-        return HYD_ERR_NO_MEMORY;
-    }
     low_s = least_s > low_s ? least_s : low_s;
-    high_s = low_s;
-    for (uint32_t i = 0; i < b->n_runs; i++) {
-        const struct run *run = &b->run[i];
-
-        if (run->widest_s <= low_s * b->best_speed) {
-            base_s += run->n_seqs * run->area_s;
-        } else {
-            split[n_split++] = *run;
-            if (run->widest_s / b->best_speed > high_s) {
-                high_s = run->widest_s / b->best_speed;
-            }
-        }
-    }
-    time_s = hyd_arena_take(b->arena, (size_t)n_split * b->n_degrees, sizeof *time_s);
-    if (time_s == NULL) {
+    if (take_split(b, low_s, &split) != HYD_OK) {
         return HYD_ERR_NO_MEMORY;
     }
-    for (uint32_t i = 0; i < n_split; i++) {
-        for (uint32_t k = 0; k < b->n_degrees; k++) {
-            time_s[(size_t)i * b->n_degrees + k] = time_at(b, k, &split[i]);
-        }
-    }
-    for (int step = 0; step < BISECTIONS && n_split > 0; step++) {
-        /* The first look is at low itself. */
-        const double at_s = step == 0 ? low_s : (low_s + high_s) / 2.0;
-        double sum_s = base_s;
+    high_s = split.high_s;
+    if (split.n > 0 && area_at(b, &split, low_s) > b->capacity * low_s) {
+        for (int step = 0; step < BISECTIONS; step++) {
+            const double at_s = (low_s + high_s) / 2.0;
 
-        for (uint32_t i = 0; i < n_split; i++) {
-            const double *row = time_s + (size_t)i * b->n_degrees;
-            double area_s = INFINITY;
-
-            for (uint32_t k = 0; k < b->n_degrees; k++) {
-                if (row[k] <= at_s * b->best_speed && row[k] * b->degree[k] < area_s) {
-                    area_s = row[k] * b->degree[k];
-                }
+            if (area_at(b, &split, at_s) <= b->capacity * at_s) {
+                high_s = at_s;
+            } else {
+                low_s = at_s;
             }
-            sum_s += split[i].n_seqs * area_s;
-        }
-        if (sum_s <= b->capacity * at_s) {
-            if (step == 0) {
-                break;
-            }
-            high_s = at_s;
-        } else {
-            low_s = at_s;
         }
     }
     *ret_s = low_s;

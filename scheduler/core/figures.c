@@ -146,75 +146,101 @@ static void count_loads(const struct frame *f, const double *load_s, double *ret
     *ret_busy_s = sum_s / f->plan->n_ranks;
 }
 
-/* Simulate with and without coupling and barrier, and split the waiting. */
-static hyd_status simulate(const struct frame *f, struct hyd_bound *bound)
+/* Times of one plan, each at least the one before. */
+struct times {
+    double busy_s; /* mean over ranks */
+    double alone_s; /* mean over ranks of each rank alone */
+    double slowest_s; /* the slowest rank alone */
+    double coupled_s; /* with groups */
+    double step_s; /* with groups, and the barrier where there is one */
+};
+
+static hyd_status simulate(const struct frame *f,
+                           const struct hyd_pipeline_program *program,
+                           struct times *ret_times)
 {
-    const struct hyd_plan *plan = f->plan;
-    struct hyd_figures *figures = f->figures;
-    const struct hyd_pipeline shape = hyd_pipeline_of(f->in, plan->n_microbatches);
-    struct hyd_pipeline_program program;
+    const uint32_t n_ranks = f->plan->n_ranks;
     struct hyd_sim_cells cells;
     struct hyd_sim_cells alone;
     struct hyd_sim sim;
     double *load_s = NULL;
-    double busy_s = 0.0;
-    double sum_s = 0.0;
-    double slowest_s = 0.0;
-    double coupled_s = 0.0;
-    double inherent_s = 0.0;
-    hyd_status st = hyd_pipeline_program(&shape, f->arena, &program, f->err);
+    hyd_status st = hyd_sim_cells_of(f->in, f->plan, f->arena, &cells, f->err);
 
     if (st == HYD_OK) {
-        st = hyd_sim_cells_of(f->in, plan, f->arena, &cells, f->err);
-    }
-    if (st == HYD_OK) {
-        st = hyd_sim_init(&sim, &program, plan->n_ranks, f->arena, f->err);
+        st = hyd_sim_init(&sim, program, n_ranks, f->arena, f->err);
     }
     if (st != HYD_OK) {
         return st;
     }
-    load_s = hyd_arena_take(f->arena, (size_t)plan->n_microbatches * plan->n_ranks,
+    load_s = hyd_arena_take(f->arena, (size_t)f->plan->n_microbatches * n_ranks,
                             sizeof *load_s);
     if (load_s == NULL) {
         return HYD_ERR_NO_MEMORY;
     }
     hyd_sim_loads(&cells, load_s);
-    count_loads(f, load_s, &busy_s);
+    count_loads(f, load_s, &ret_times->busy_s);
 
     alone = cells;
     alone.local_s = load_s;
     alone.first_group = NULL;
     alone.barrier = false;
-    slowest_s = hyd_sim_run(&sim, &alone);
-    for (uint32_t r = 0; r < plan->n_ranks; r++) {
-        sum_s += hyd_sim_rank_end_s(&sim, r);
+    ret_times->slowest_s = hyd_sim_run(&sim, &alone);
+    ret_times->alone_s = 0.0;
+    for (uint32_t r = 0; r < n_ranks; r++) {
+        ret_times->alone_s += hyd_sim_rank_end_s(&sim, r) / n_ranks;
     }
-    figures->step_s = hyd_sim_run(&sim, &cells);
-    coupled_s = figures->step_s;
+    ret_times->step_s = hyd_sim_run(&sim, &cells);
+    ret_times->coupled_s = ret_times->step_s;
     if (cells.barrier) {
         cells.barrier = false;
-        coupled_s = hyd_sim_run(&sim, &cells);
+        ret_times->coupled_s = hyd_sim_run(&sim, &cells);
     }
-    {
-        struct hyd_plan counted = *plan;
+    return HYD_OK;
+}
 
+static struct hyd_bubble split_bubble(const struct times *times, double inherent_s)
+{
+    const double step_s = times->step_s;
+
+    return (struct hyd_bubble){
+        .total = at_least_0(1.0 - times->busy_s / step_s),
+        .inherent = at_least_0(inherent_s - times->busy_s) / step_s,
+        .pipeline_imbalance = at_least_0(times->alone_s - inherent_s) / step_s,
+        .data_parallel = at_least_0(times->slowest_s - times->alone_s +
+                                    (step_s - times->coupled_s)) /
+                         step_s,
+        .group_wait = at_least_0(times->coupled_s - times->slowest_s) / step_s,
+    };
+}
+
+/* Step, bubbles and bounds. */
+static hyd_status judge(const struct frame *f)
+{
+    struct hyd_figures *figures = f->figures;
+    const struct hyd_pipeline shape = hyd_pipeline_of(f->in, f->plan->n_microbatches);
+    struct hyd_pipeline_program program;
+    struct hyd_plan counted = *f->plan;
+    struct hyd_bound bound = {0};
+    struct times times;
+    hyd_status st = hyd_pipeline_program(&shape, f->arena, &program, f->err);
+
+    if (st == HYD_OK) {
+        st = simulate(f, &program, &times);
+    }
+    if (st == HYD_OK) {
         counted.figures.empty_cells = figures->empty_cells;
-        st = hyd_bound_of_plan(f->in, &counted, &program, f->arena, bound, f->err);
+        st = hyd_bound_of_plan(f->in, &counted, &program, f->arena, &bound, f->err);
     }
     if (st != HYD_OK) {
         return st;
     }
-    inherent_s = bound->line_cells * busy_s / plan->n_microbatches;
-    figures->bubble = (struct hyd_bubble){
-        .total = at_least_0(1.0 - busy_s / figures->step_s),
-        .inherent = at_least_0(inherent_s - busy_s) / figures->step_s,
-        .pipeline_imbalance =
-            at_least_0(sum_s / plan->n_ranks - inherent_s) / figures->step_s,
-        .data_parallel = at_least_0(slowest_s - sum_s / plan->n_ranks +
-                                    (figures->step_s - coupled_s)) /
-                         figures->step_s,
-        .group_wait = at_least_0(coupled_s - slowest_s) / figures->step_s,
-    };
+    figures->step_s = times.step_s;
+    figures->bubble =
+        split_bubble(&times, bound.line_cells * times.busy_s / f->plan->n_microbatches);
+    figures->lower_bound_s = bound.hottest_cell_s;
+    figures->step_bound_s = bound.step_s;
+    figures->step_reference_s = bound.reference_s;
+    figures->gap = figures->step_s / figures->step_bound_s - 1.0;
     return HYD_OK;
 }
 
@@ -252,7 +278,6 @@ hyd_status hyd_figures_compute(const struct hyd_plan_input *in,
     const struct hyd_arena_mark mark = hyd_arena_mark(arena);
     struct hyd_figures figures = {.target_s = ret_figures->target_s};
     const struct frame f = {in, plan, arena, &figures, err};
-    struct hyd_bound bound = {0};
     hyd_status st = count_tokens(&f);
 
     if (st == HYD_OK) {
@@ -262,7 +287,7 @@ hyd_status hyd_figures_compute(const struct hyd_plan_input *in,
         st = count_degrees(&f);
     }
     if (st == HYD_OK) {
-        st = simulate(&f, &bound);
+        st = judge(&f);
     }
     hyd_arena_rewind(arena, mark);
     if (st == HYD_ERR_NO_MEMORY) {
@@ -271,10 +296,6 @@ hyd_status hyd_figures_compute(const struct hyd_plan_input *in,
     if (st != HYD_OK) {
         return st;
     }
-    figures.lower_bound_s = bound.hottest_cell_s;
-    figures.step_bound_s = bound.step_s;
-    figures.step_reference_s = bound.reference_s;
-    figures.gap = figures.step_s / figures.step_bound_s - 1.0;
     figures.useful_fraction =
         useful_s(&f, real_tokens) / (pool_speed(&in->pool) * figures.step_s);
     *ret_figures = figures;

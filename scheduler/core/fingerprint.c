@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-#define XXH_INLINE_ALL
+/* Shows the state's size, so that it can sit on the stack. */
+#define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
 #include "scheduler/core/cost.h"

@@ -18,7 +18,7 @@
 #include "common/base/error.h"
 #include "scheduler/core/pipeline.h"
 
-enum { HYD_LINE_BOUND_OPS = 1 << 21 };
+enum { HYD_LINE_BOUND_OPS = 1 << 18 };
 
 HYD_MUST_CHECK hyd_status hyd_line_bound(const struct hyd_pipeline_program *program,
                                          struct hyd_arena *arena, double *ret_cells);

@@ -228,6 +228,15 @@ static bool get_word(const char *words, const char *text, uint64_t *ret_value)
     return false;
 }
 
+static char *put_text(char *at, const char *text)
+{
+    while (*text != '\0') {
+        *at++ = *text++;
+    }
+    *at = '\0';
+    return at;
+}
+
 /* What would be right, in words. */
 static void limit_text(const struct hyd_option *option,
                        char text[HYD_ERROR_LIMIT_BYTES])
@@ -235,20 +244,20 @@ static void limit_text(const struct hyd_option *option,
     char *at = text;
 
     if (option->kind == HYD_OPTION_CHOICE) {
-        hyd_assert(strlen(option->choice) < HYD_ERROR_LIMIT_BYTES - 8);
-        memcpy(text, option->choice, strlen(option->choice) + 1);
+        hyd_assert(strlen(option->choice) < HYD_ERROR_LIMIT_BYTES);
+        (void)put_text(at, option->choice);
         return;
     }
     if (option->kind == HYD_OPTION_FLAG) {
-        memcpy(text, "on|off", sizeof "on|off");
+        (void)put_text(at, "on|off");
         return;
     }
     at = put_number(at, option->min);
-    memcpy(at, " to ", 4);
-    at = put_number(at + 4, option->max);
+    at = put_text(at, " to ");
+    at = put_number(at, option->max);
     if (option->zero != NULL) {
-        memcpy(at, " or ", 4);
-        memcpy(at + 4, option->zero, strlen(option->zero) + 1);
+        at = put_text(at, " or ");
+        (void)put_text(at, option->zero);
     }
 }
 

@@ -219,11 +219,7 @@ static hyd_status build_listed(struct builder *b)
             moved = true;
         }
     }
-    if (b->program->n_ops != (size_t)n_stage_ops * shape->n_stages) {
-        return hyd_error_value(b->err, HYD_ERR_INVALID, "vpp_group",
-                               "at least the pipeline stages with vpp > 1", "%u",
-                               shape->chunk_group);
-    }
+    hyd_assert(b->program->n_ops == (size_t)n_stage_ops * shape->n_stages);
     return HYD_OK;
 }
 
@@ -237,9 +233,9 @@ static double next_of_stage(const struct builder *b, uint32_t s, double avail_s,
     double best_s = INFINITY;
 
     for (int kind = HYD_PIPELINE_KINDS; kind-- > 0;) {
-        /* Backward, forward, weight: the reverse of what is tried, later ones win. */
+        /* Forward, backward, weight: the reverse of what is tried, later ones win. */
         static const enum hyd_pipeline_kind rising[] = {
-            HYD_PIPELINE_BACKWARD, HYD_PIPELINE_FORWARD, HYD_PIPELINE_WEIGHT};
+            HYD_PIPELINE_FORWARD, HYD_PIPELINE_BACKWARD, HYD_PIPELINE_WEIGHT};
         const struct todo todo = {rising[kind], 0, n_kind[rising[kind]]};
         const struct link *from = source(b, s, &todo);
         double start_s = avail_s;
@@ -362,6 +358,14 @@ hyd_status hyd_pipeline_program(const struct hyd_pipeline *shape,
     if (split && shape->n_chunks > 1) {
         return hyd_error_value(err, HYD_ERR_INVALID, "zero_bubble",
                                "off with vpp > 1: that order is not built", "on");
+    }
+    if (shape->n_chunks > 1 && (shape->chunk_group < shape->n_stages ||
+                                shape->n_microbatches % shape->chunk_group != 0)) {
+        /* Stages would wait for each other for ever. */
+        return hyd_error_value(err, HYD_ERR_INVALID, "num_microbatches",
+                               "a multiple of vpp_group, at least pp, with vpp > 1",
+                               "%u with groups of %u", shape->n_microbatches,
+                               shape->chunk_group);
     }
     if (n_line * shape->n_microbatches * n_kinds > HYD_MAX_PIPELINE_OPS) {
         return hyd_error_set(err, HYD_ERR_LIMIT,

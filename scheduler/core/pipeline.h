@@ -12,7 +12,8 @@
  *          n_slots slots, each with one writer and one reader at a time.
  * Units    share: part of the microbatch's time on this stage; all shares of a stage and
  *          position add up to 1.
- * Errors   HYD_ERR_INVALID    zero bubble with V > 1, or an order that waits for itself
+ * Errors   HYD_ERR_INVALID    zero bubble with V > 1, or V > 1 and M no multiple of the
+ *                             chunk group: that order would wait for itself
  *          HYD_ERR_LIMIT      more than HYD_MAX_PIPELINE_OPS operations
  *          HYD_ERR_NO_MEMORY
  * Owns     op[] is taken from the arena.

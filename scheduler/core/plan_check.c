@@ -47,15 +47,17 @@ static double counted_tokens(const struct proof *p, uint32_t id)
         p->in->limits.align_tokens > 0 ? p->in->limits.align_tokens : 1;
     const uint64_t length =
         pads_to_longest(p) ? p->longest : p->in->batch.length_tokens[id];
+    const uint64_t rounded = (length + align - 1) / align * align;
 
-    return (double)((length + align - 1) / align * align);
+    return (double)rounded;
 }
 
 static hyd_status check_frame(struct proof *p)
 {
     const struct hyd_plan *plan = p->plan;
     const struct hyd_plan_input *in = p->in;
-    const uint32_t multiple = in->pool.vpp_group > 1 ? in->pool.vpp_group : 1;
+    const uint32_t multiple =
+        in->pool.vpp > 1 && in->pool.vpp_group == 1 ? in->pool.pp : in->pool.vpp_group;
 
     if (plan->n_seqs != in->batch.n_seqs) {
         return hyd_error_field(p->err, HYD_ERR_INVALID, "lengths",
@@ -223,8 +225,8 @@ static hyd_status check_exclusive(struct proof *p, uint32_t m, uint32_t g)
         }
     }
     /* Pools that are no power of two have no such grid at their end. */
-    if ((d & (d - 1)) == 0 && (p->plan->n_ranks & (p->plan->n_ranks - 1)) == 0 &&
-        rank[0] % d != 0) {
+    if (d > 0 && (d & (d - 1)) == 0 &&
+        (p->plan->n_ranks & (p->plan->n_ranks - 1)) == 0 && rank[0] % d != 0) {
         return hyd_error_field(p->err, HYD_ERR_INVALID, "cells",
                                "microbatch %u: %u ranks from rank %u on, not aligned",
                                m, d, rank[0]);

@@ -116,6 +116,12 @@ static hyd_status check_pool(const struct hyd_plan_input *in, struct hyd_error *
                                    in->pool.speed[r]);
         }
     }
+    if (in->pool.vpp > 1 && in->pool.vpp_group != 1 &&
+        in->pool.vpp_group < in->pool.pp) {
+        return hyd_error_value(err, HYD_ERR_INVALID, "vpp_group",
+                               "at least the pipeline stages with vpp > 1",
+                               "%u with pp %u", in->pool.vpp_group, in->pool.pp);
+    }
     if (in->options.zero_bubble && in->pool.vpp > 1) {
         return hyd_error_value(err, HYD_ERR_INVALID, "zero_bubble", "off with vpp > 1",
                                "on with vpp %u", in->pool.vpp);
@@ -229,6 +235,9 @@ hyd_status hyd_plan_input_count(const struct hyd_plan_input *in,
     ret_cost->ranks_per_node = in->pool.ranks_per_node;
     counted.cost = ret_cost;
     counted.policy = policy->name;
+    if (in->pool.vpp > 1 && in->pool.vpp_group == 1) {
+        counted.pool.vpp_group = in->pool.pp;
+    }
     *ret_counted = counted;
     return HYD_OK;
 }

@@ -54,7 +54,7 @@ struct hyd_pool {
     uint32_t tp; /* tensor-parallel size: heads per TP rank = heads / tp */
     uint32_t pp; /* pipeline stages */
     uint32_t vpp; /* virtual pipeline chunks a stage */
-    uint32_t vpp_group; /* number of microbatches is a multiple of this */
+    uint32_t vpp_group; /* M is a multiple of this; 1 with vpp > 1 stands for pp */
     const double *speed; /* [n_ranks] relative speeds > 0, or NULL: all 1 */
 };
 

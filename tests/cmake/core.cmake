@@ -2,12 +2,16 @@
 foreach(name
     cost
     degree
+    line_bound
     model
     options
+    pipeline
     plan_build
     plan_check
     planner
     seqs
+    simulate
     target)
   hydra_add_test(unit scheduler ${name} LIBS hydra_test_gen hydra_sched)
 endforeach()
+hydra_add_test(conform "" policy LIBS hydra_test_gen hydra_sched)

@@ -1,0 +1,4 @@
+# worker/attn: the maps, the program, the engine over any plan.
+foreach(name layout merge ref)
+  hydra_add_test(unit worker ${name} LIBS hydra_attn)
+endforeach()

@@ -9,11 +9,10 @@
  *          Buffers are named by region and offset, not by address.
  * Units    bytes; ranks of the world.
  * Errors   HYD_ERR_INVALID  hyd_program_start: rank is no member
- *          HYD_ERR_INTERNAL hyd_program_check: two ends disagree, or a deadlock
  * Owns     nothing; model and group are lent while the cursor is used.
  * Threads  reentrant.
  * Cost     O(u * sequences) for an exchange, O(sequences) for a ring step.
- * Source   worker/README.md "Program", "Order", "Volumes" (equations 7-12).
+ * Source   worker/README.md "Program" and "Volumes" (equations 10-12).
  */
 #ifndef HYD_WORKER_ATTN_PROGRAM_H
 #define HYD_WORKER_ATTN_PROGRAM_H
@@ -22,7 +21,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/base/alloc.h"
 #include "common/base/error.h"
 #include "worker/attn/layout.h"
 #include "worker/transport/transport.h"
@@ -34,10 +32,10 @@ enum hyd_program_kind {
     HYD_PROGRAM_POST, /* sends and receives */
     HYD_PROGRAM_WAIT, /* for what was posted last */
     HYD_PROGRAM_UNPACK, /* local: receive staging to rows */
-    HYD_PROGRAM_BEGIN, /* local: what backward needs before the ring (delta, zeroed dq) */
+    HYD_PROGRAM_BEGIN, /* local: what the ring needs (delta, zeroed dq) */
     HYD_PROGRAM_COMPUTE, /* rectangles of one ring step */
-    HYD_PROGRAM_ADD, /* local: received accumulator into the own part */
-    HYD_PROGRAM_FINISH, /* local: accumulators to outputs */
+    HYD_PROGRAM_ADD, /* local: own part into the received accumulator's place */
+    HYD_PROGRAM_FINISH, /* local: accumulators to what is kept or given back */
 };
 
 enum hyd_program_phase {
@@ -46,19 +44,27 @@ enum hyd_program_phase {
     HYD_PHASE_OUT, /* exchange back */
 };
 
-/* Where the bytes of an operation lie; the engine knows the addresses. */
+/* Where bytes lie; the engine knows the addresses. */
 enum hyd_region {
+    HYD_REGION_Q, /* own block after the exchange: kept for backward */
+    HYD_REGION_K,
+    HYD_REGION_V,
+    HYD_REGION_O,
+    HYD_REGION_LSE,
     HYD_REGION_SEND, /* staging of an exchange */
     HYD_REGION_RECV,
-    HYD_REGION_K, /* own block after the exchange */
-    HYD_REGION_V,
-    HYD_REGION_RING_0, /* visiting blocks, K then V */
+    HYD_REGION_RING_0, /* visiting blocks: K, then V */
     HYD_REGION_RING_1,
+    HYD_REGION_O_ACC, /* fp32 */
+    HYD_REGION_DOUT,
+    HYD_REGION_DELTA,
+    HYD_REGION_DQ_ACC, /* fp32 */
     HYD_REGION_ACC_0, /* fp32 dK, then dV, of the block being visited */
     HYD_REGION_ACC_1,
     HYD_REGION_ACC_2, /* the one received */
+    HYD_REGION_KV_SUM, /* fp32 dK, then dV, of all kv heads of own tokens */
 };
-enum { HYD_N_REGIONS = HYD_REGION_ACC_2 + 1 };
+enum { HYD_N_REGIONS = HYD_REGION_KV_SUM + 1 };
 
 struct hyd_program_message {
     enum hyd_op_kind kind;
@@ -99,7 +105,65 @@ HYD_MUST_CHECK hyd_status hyd_program_start(struct hyd_program *program,
                                             uint32_t rank, enum hyd_pass pass,
                                             struct hyd_error *err);
 
-/* The next operation; false at the end. Posts without messages are left out. */
+/* The next operation; false at the end. Posts without messages, and their waits, are left
+ * out. */
 bool hyd_program_next(struct hyd_program *program, struct hyd_program_op *ret_op);
+
+const char *hyd_program_kind_name(enum hyd_program_kind kind);
+const char *hyd_program_phase_name(enum hyd_program_phase phase);
+const char *hyd_region_name(enum hyd_region region);
+
+/* Bytes of dK and dV elements on the way back to their owners: fp32 when kv heads are
+ * replicated, so that their sum is rounded once; else the model's. */
+size_t hyd_program_grad_bytes(const struct hyd_attn_model *model, uint32_t u);
+
+/* Bytes that one token row has in an exchange message to (IN) or from (OUT) the holder
+ * of the heads of Ulysses index `index` (equation 10). */
+uint64_t hyd_program_row_bytes(const struct hyd_program *program,
+                               enum hyd_program_phase phase, uint32_t index);
+
+/*
+ * Bytes of the message that Ulysses index `x` of the same ring index sends to us, or we
+ * to it, and where it starts in its staging. Every message starts at a multiple of 64
+ * bytes; RECV also holds the own part, SEND leaves it out.
+ */
+struct hyd_segment {
+    uint64_t offset_bytes;
+    uint64_t bytes;
+};
+struct hyd_segment hyd_program_segment(const struct hyd_program *program,
+                                       enum hyd_program_phase phase,
+                                       enum hyd_region region, uint32_t x);
+
+/* Bytes of K (equal to those of V) of a ring index's block, in the model's dtype. */
+uint64_t hyd_program_kv_bytes(const struct hyd_program *program, uint32_t ring);
+
+/* Region that holds the K and V visited at ring step t > 0, and the accumulators of
+ * step t: own part, and the one that is handed on. */
+enum hyd_region hyd_program_visitor(uint32_t ring_step);
+enum hyd_region hyd_program_acc(uint32_t ring_step);
+/* Where dK, dV of the own block are once the ring is over. */
+enum hyd_region hyd_program_acc_final(const struct hyd_group *group);
+
+/* Cursor over the rectangles of a ring step. Zero it to start. */
+struct hyd_rects {
+    uint32_t seq;
+    uint32_t half;
+    uint32_t q_row; /* of the sequence's Lo */
+    uint32_t kv_row;
+};
+
+/*
+ * Up to n_max units of ring index `ring` visiting `source`; fewer only at the end, 0
+ * when nothing is left. Intervals that no row sees are left out, and units without any.
+ */
+size_t hyd_program_rects(const struct hyd_attn_model *model,
+                         const struct hyd_group *group, const uint32_t ring_source[2],
+                         struct hyd_rects *rects, struct hyd_attn_unit *ret_unit,
+                         size_t n_max);
+
+/* Visible (query, key) pairs of a unit. */
+uint64_t hyd_program_pairs(const struct hyd_attn_model *model,
+                           const struct hyd_attn_unit *unit);
 
 #endif

@@ -2,3 +2,4 @@
 foreach(name layout merge ref)
   hydra_add_test(unit worker ${name} LIBS hydra_attn)
 endforeach()
+hydra_add_test(prop "" engine LIBS hydra_test_engine)

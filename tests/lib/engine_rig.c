@@ -1,0 +1,297 @@
+/* engine_rig.c - see engine_rig.h: running the engines. */
+#include "tests/lib/engine_rig.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/check.h"
+#include "tests/lib/compute_naive.h"
+#include "tests/lib/fault_alloc.h"
+#include "tests/lib/prop.h"
+#include "tests/lib/rig.h"
+#include "worker/transport/self/transport_self.h"
+
+enum { MAX_QUIET_ROUNDS = 20000 };
+
+/* Tokens and split sequences of one cell. */
+static void grow_limits(const struct hyd_rig_plan *plan, uint32_t cell,
+                        struct hyd_attn_limits *limits)
+{
+    double tokens = 0.0;
+    uint32_t split = 0;
+
+    for (size_t i = 0; i < plan->n_groups; i++) {
+        const struct hyd_group *group = &plan->group[i];
+        uint32_t degree = hyd_group_degree(group);
+        uint32_t member;
+
+        if (group->microbatch != cell / plan->n_ranks ||
+            !hyd_group_member(group, cell % plan->n_ranks, &member)) {
+            continue;
+        }
+        split += degree > 1 ? group->n_seqs : 0;
+        for (uint32_t s = 0; s < group->n_seqs; s++) {
+            tokens += (double)group->length_tokens[s] / degree;
+        }
+    }
+    limits->split_seqs = split > limits->split_seqs ? split : limits->split_seqs;
+    if (tokens > limits->cell_tokens) {
+        limits->cell_tokens = (uint32_t)tokens + 1;
+    }
+}
+
+struct hyd_attn_limits hyd_rig_limits(const struct hyd_rig *rig)
+{
+    const struct hyd_rig_plan *plan = &rig->plan;
+    struct hyd_attn_limits limits = {
+        .cell_tokens = 1,
+        .max_u = 1,
+        .dense = !rig->strided,
+        .n_saved = rig->backward ? plan->n_layers : 0,
+    };
+
+    for (size_t i = 0; i < plan->n_groups; i++) {
+        limits.max_u =
+            plan->group[i].u > limits.max_u ? plan->group[i].u : limits.max_u;
+    }
+    for (uint32_t cell = 0; cell < plan->n_ranks * plan->n_microbatches; cell++) {
+        grow_limits(plan, cell, &limits);
+    }
+    return limits;
+}
+
+static void open_transport(const struct hyd_rig *rig, struct rig_rank *rank, uint32_t i)
+{
+    const struct hyd_transport_config config = {
+        .rank = i, .n_ranks = rig->plan.n_ranks, .epoch = 1, .session = "rig"};
+
+    hyd_assert(hyd_transport_self.open(&config, &rank->transport, NULL) == HYD_OK);
+    if (rig->chaos) {
+        hyd_transport_self_chaos(rank->transport, rig->seed * 31 + i + 1);
+    }
+}
+
+static const char *open_rank(const struct hyd_rig *rig, struct rig_rank *rank,
+                             uint32_t i)
+{
+    const struct hyd_compute_config compute_config = {.n_threads = 1};
+    struct hyd_attn_config config = {
+        .model = rig->model, .limits = hyd_rig_limits(rig), .compute = rig->compute};
+    struct hyd_error err = {.text = ""};
+    const struct hyd_rig_plan *plan = &rig->plan;
+
+    if (rig->compute->open(&compute_config, &rank->dev, &err) != HYD_OK) {
+        return hyd_prop_reason("open: %s", err.text);
+    }
+    if (rig->compute == &hyd_compute_naive) {
+        hyd_compute_naive_knobs(rank->dev)->lag = rig->device_lag;
+    }
+    config.dev = rank->dev;
+    hyd_fault_alloc_init(&rank->alloc);
+    open_transport(rig, rank, i);
+    if (hyd_attn_create(&config, &rank->alloc.alloc, &rank->attn, &err) != HYD_OK ||
+        hyd_attn_set_transport(rank->attn, &hyd_transport_self, rank->transport, i,
+                               plan->n_ranks, &err) != HYD_OK) {
+        return hyd_prop_reason("create: %s", err.text);
+    }
+    for (size_t g = 0; g < plan->n_groups; g++) {
+        uint32_t member;
+
+        if (hyd_group_member(&plan->group[g], i, &member)) {
+            rank->group[rank->n_groups++] = plan->group[g];
+        }
+    }
+    rank->step = (struct hyd_attn_step){.group = rank->group,
+                                        .n_groups = rank->n_groups,
+                                        .figures = rank->figures,
+                                        .backward = rig->backward};
+    rig_make_tensors(rig, rank, i);
+    if (hyd_attn_begin_step(rank->attn, &rank->step, &err) != HYD_OK) {
+        return hyd_prop_reason("begin_step: %s", err.text);
+    }
+    rank->n_calls = rank->alloc.n_calls;
+    return NULL;
+}
+
+static void close_rank(const struct hyd_rig *rig, struct rig_rank *rank)
+{
+    hyd_transport_self.close(rank->transport);
+    hyd_attn_free(rank->attn);
+    rig_free_tensors(rig, rank);
+    rig->compute->close(rank->dev);
+}
+
+/* The passes of a step, in order: forward of all layers, then backward, each microbatch. */
+static bool pass_of(const struct hyd_rig *rig, uint32_t number,
+                    struct hyd_attn_pass *ret_pass)
+{
+    uint32_t layers = rig->plan.n_layers;
+    uint32_t per_microbatch = rig->backward ? 2 * layers : layers;
+    uint32_t inside = number % per_microbatch;
+
+    ret_pass->microbatch = number / per_microbatch;
+    ret_pass->pass = inside < layers ? HYD_PASS_FORWARD : HYD_PASS_BACKWARD;
+    ret_pass->layer = inside < layers ? inside : 2 * layers - 1 - inside;
+    return ret_pass->microbatch < rig->plan.n_microbatches;
+}
+
+/* One advance of one rank. */
+static const char *advance(const struct hyd_rig *rig, struct rig_rank *rank,
+                           bool *ret_moved)
+{
+    enum hyd_attn_state state;
+    struct hyd_error err = {.text = ""};
+    struct hyd_attn_pass pass;
+
+    if (!rank->in_pass) {
+        struct hyd_attn_io io;
+
+        if (!pass_of(rig, rank->next_pass, &pass)) {
+            rank->finished = true;
+            return NULL;
+        }
+        io = rig_io(rig, rank, &pass);
+        if (hyd_attn_start(rank->attn, &pass, &io, &err) != HYD_OK) {
+            return hyd_prop_reason("start: %s", err.text);
+        }
+        rank->in_pass = true;
+        rank->next_pass++;
+    }
+    if (hyd_attn_advance(rank->attn, &state, &err) != HYD_OK) {
+        return hyd_prop_reason("advance: %s", err.text);
+    }
+    *ret_moved |= state != HYD_ATTN_WAIT_NETWORK;
+    rank->in_pass = state != HYD_ATTN_DONE;
+    return NULL;
+}
+
+static const char *run_all(const struct hyd_rig *rig, struct rig_rank *rank)
+{
+    struct hyd_rng rng = {rig->seed};
+    uint32_t n_ranks = rig->plan.n_ranks;
+    uint32_t n_finished = 0;
+    uint32_t quiet = 0;
+
+    while (n_finished < n_ranks) {
+        bool moved = false;
+
+        for (uint32_t i = 0; i < n_ranks; i++) {
+            struct rig_rank *one = &rank[hyd_rng_below(&rng, n_ranks)];
+            const char *why = one->finished ? NULL : advance(rig, one, &moved);
+
+            if (why != NULL) {
+                return why;
+            }
+        }
+        n_finished = 0;
+        for (uint32_t i = 0; i < n_ranks; i++) {
+            n_finished += rank[i].finished;
+        }
+        quiet = moved ? 0 : quiet + 1;
+        if (quiet > MAX_QUIET_ROUNDS) {
+            return "the ranks wait for each other";
+        }
+    }
+    return NULL;
+}
+
+/* What one program sends and receives. */
+static void add_program_bytes(const struct hyd_rig *rig, const struct hyd_group *group,
+                              uint32_t own, enum hyd_pass pass, uint64_t ret_bytes[2])
+{
+    struct hyd_program program;
+    struct hyd_program_op op;
+
+    hyd_assert(hyd_program_start(&program, &rig->model, group, own, pass, NULL) ==
+               HYD_OK);
+    while (hyd_program_next(&program, &op)) {
+        if (op.kind == HYD_PROGRAM_POST) {
+            ret_bytes[0] += op.sent_bytes * rig->plan.n_layers;
+            ret_bytes[1] += op.received_bytes * rig->plan.n_layers;
+        }
+    }
+}
+
+/* What the programs say this rank sends and receives in a step. */
+static void program_bytes(const struct hyd_rig *rig, const struct rig_rank *rank,
+                          uint32_t own, uint64_t ret_bytes[2])
+{
+    ret_bytes[0] = ret_bytes[1] = 0;
+    for (size_t i = 0; i < rank->n_groups; i++) {
+        add_program_bytes(rig, &rank->group[i], own, HYD_PASS_FORWARD, ret_bytes);
+        if (rig->backward) {
+            add_program_bytes(rig, &rank->group[i], own, HYD_PASS_BACKWARD, ret_bytes);
+        }
+    }
+}
+
+static const char *check_rank(struct hyd_rig *rig, const struct rig_rank *rank,
+                              uint32_t i)
+{
+    struct hyd_transport_counters counters;
+    struct hyd_attn_memory memory;
+    uint64_t program[2], figures[2] = {0, 0};
+    size_t predicted =
+        hyd_attn_step_bytes(&rig->model, &rank->step, i, rig->plan.n_layers);
+
+    hyd_transport_self.counters(rank->transport, &counters);
+    program_bytes(rig, rank, i, program);
+    for (size_t g = 0; g < rank->n_groups; g++) {
+        figures[0] += rank->figures[g].sent_bytes;
+        figures[1] += rank->figures[g].received_bytes;
+        rig->exposed_bytes += rank->figures[g].exposed_bytes;
+    }
+    rig->sent_bytes += figures[0];
+    if (program[0] != counters.sent_bytes || program[1] != counters.received_bytes ||
+        figures[0] != program[0] || figures[1] != program[1]) {
+        return hyd_prop_reason("rank %u: program sends %llu bytes, engine %llu, "
+                               "transport %llu",
+                               i, (unsigned long long)program[0],
+                               (unsigned long long)figures[0],
+                               (unsigned long long)counters.sent_bytes);
+    }
+    hyd_attn_memory(rank->attn, &memory);
+    if (memory.peak_bytes > memory.arena_bytes) {
+        return hyd_prop_reason("rank %u used %zu of %zu bytes", i, memory.peak_bytes,
+                               memory.arena_bytes);
+    }
+    if (!rig->strided && rank->n_groups > 0 &&
+        memory.peak_bytes != predicted + memory.scratch_bytes) {
+        return hyd_prop_reason("rank %u used %zu bytes, %zu were predicted", i,
+                               memory.peak_bytes, predicted + memory.scratch_bytes);
+    }
+    if (rank->alloc.n_calls != rank->n_calls) {
+        return "something was allocated while the step ran";
+    }
+    return rig_check_padding(rig, rank, i);
+}
+
+const char *hyd_rig_run(struct hyd_rig *rig)
+{
+    struct rig_rank *rank = calloc(rig->plan.n_ranks, sizeof *rank);
+    const char *why = NULL;
+
+    hyd_assert(rank != NULL);
+    rig->worst_forward = rig->worst_backward = 0.0;
+    rig->sent_bytes = rig->exposed_bytes = 0;
+    for (uint32_t i = 0; i < rig->plan.n_ranks && why == NULL; i++) {
+        why = open_rank(rig, &rank[i], i);
+    }
+    if (why == NULL) {
+        why = run_all(rig, rank);
+    }
+    for (uint32_t i = 0; i < rig->plan.n_ranks && why == NULL; i++) {
+        why = check_rank(rig, &rank[i], i);
+    }
+    if (why == NULL) {
+        why = rig_compare(rig, rank);
+    }
+    for (uint32_t i = 0; i < rig->plan.n_ranks; i++) {
+        if (rank[i].attn != NULL) {
+            hyd_attn_end_step(rank[i].attn);
+        }
+        close_rank(rig, &rank[i]);
+    }
+    free(rank);
+    return why;
+}

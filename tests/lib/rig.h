@@ -1,0 +1,46 @@
+/*
+ * rig.h - the parts of an engine rig; private to engine_rig.c and rig_tensors.c.
+ *
+ * What     rig_tensors.c makes the caller's tensors from a counter-based generator,
+ *          compares results and looks for bytes that nobody may touch.
+ * Threads  one at a time.
+ */
+#ifndef HYD_TESTS_LIB_RIG_H
+#define HYD_TESTS_LIB_RIG_H
+
+#include "tests/lib/engine_rig.h"
+#include "tests/lib/fault_alloc.h"
+
+enum { RIG_N_TENSORS = 8 };
+
+/* Order of struct hyd_attn_io. */
+enum rig_tensor { RIG_Q, RIG_K, RIG_V, RIG_O, RIG_DOUT, RIG_DQ, RIG_DK, RIG_DV };
+
+struct rig_rank {
+    struct hyd_compute *dev;
+    struct hyd_transport *transport;
+    struct hyd_attn *attn;
+    struct hyd_fault_alloc alloc;
+    size_t n_calls; /* of alloc, when the step began */
+    struct hyd_group group[HYD_RIG_MAX_GROUPS];
+    size_t n_groups;
+    struct hyd_attn_figures figures[HYD_RIG_MAX_GROUPS];
+    struct hyd_attn_step step;
+    struct hyd_buf buf[HYD_RIG_MAX_MICROBATCHES][HYD_RIG_MAX_LAYERS][RIG_N_TENSORS];
+    uint32_t next_pass;
+    bool in_pass;
+    bool finished;
+};
+
+void rig_make_tensors(const struct hyd_rig *rig, struct rig_rank *rank, uint32_t own);
+void rig_free_tensors(const struct hyd_rig *rig, struct rig_rank *rank);
+
+struct hyd_attn_io rig_io(const struct hyd_rig *rig, struct rig_rank *rank,
+                          const struct hyd_attn_pass *pass);
+
+const char *rig_check_padding(const struct hyd_rig *rig, const struct rig_rank *rank,
+                              uint32_t own);
+
+const char *rig_compare(struct hyd_rig *rig, struct rig_rank *rank);
+
+#endif

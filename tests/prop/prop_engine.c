@@ -1,0 +1,54 @@
+/* The engine over any plan equals plain attention in double: random worlds of 2 to 8
+ * ranks, any degree, any u that divides it, any list of ranks, several groups in a cell,
+ * lengths from 0 on, heads that u does not divide, kv heads fewer than u, three masks,
+ * fp32 and bf16, tensors with and without gaps; a transport that delays at random. */
+#include "tests/lib/compute_naive.h"
+#include "tests/lib/engine_rig.h"
+#include "tests/lib/prop.h"
+#include "tests/lib/test.h"
+
+static void random_model(struct hyd_rng *rng, struct hyd_attn_model *model)
+{
+    static const uint32_t kv[] = {1, 2, 3, 4, 8};
+    static const uint32_t per_kv[] = {1, 2, 3, 4};
+
+    *model = (struct hyd_attn_model){
+        .dtype = hyd_rng_below(rng, 4) == 0 ? HYD_DTYPE_BF16 : HYD_DTYPE_F32,
+        .d = 8,
+        .n_kv_heads = kv[hyd_rng_below(rng, 5)],
+        .see = (enum hyd_visibility)hyd_rng_below(rng, 3),
+        .window_tokens = 1 + hyd_rng_below(rng, 40),
+    };
+    model->n_heads = model->n_kv_heads * per_kv[hyd_rng_below(rng, 4)];
+}
+
+static const char *engine_equals_reference(struct hyd_rng *rng, void *ctx)
+{
+    struct hyd_rig rig = {.compute = ctx, .chaos = hyd_rng_below(rng, 2) == 0};
+
+    rig.seed = hyd_rng_next(rng) | 1;
+    random_model(rng, &rig.model);
+    rig.backward = hyd_rng_below(rng, 4) > 0;
+    rig.strided = hyd_rng_below(rng, 3) == 0;
+    rig.device_lag = hyd_rng_below(rng, 3);
+    rig.amplitude = 1.0F;
+    rig.tolerance = rig.model.dtype == HYD_DTYPE_F32 ? 1e-5 : 2e-2;
+    hyd_rig_random_plan(rng, &rig.model, 60, &rig.plan);
+    return hyd_rig_run(&rig);
+}
+
+static void engine_equals_reference_over_any_plan(void **state)
+{
+    (void)state;
+    hyd_prop_run("engine equals reference", 200, engine_equals_reference,
+                 (void *)&hyd_compute_naive);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(engine_equals_reference_over_any_plan),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -247,9 +247,7 @@ hyd_status hyd_cost_from_model(const struct hyd_model_shape *model,
         cost.kv_heads = 1; /* replicated over the TP ranks */
     }
     cost.head_dim = model->head_dim;
-    cost.backward_over_forward = settings->pass == HYD_PASS_FORWARD ? 0.0
-                                 : model->recompute                 ? 3.0
-                                                                    : 2.0;
+    cost.backward_over_forward = model->recompute ? 3.0 : 2.0;
     cost.in_node_bytes_per_s = device->nvlink_bytes_per_s;
     cost.between_node_bytes_per_s = device->nic_bytes_per_s;
     cost.latency_s = device->latency_s;

@@ -18,12 +18,14 @@
 #include "scheduler/core/plan_check.h"
 #include "scheduler/core/plan_shape.h"
 #include "scheduler/core/policy.h"
+#include "scheduler/core/ramp.h"
 
 #include "common/base/banned.h"
 
 struct hyd_planner {
     const struct hyd_alloc *alloc; /* lent */
     struct hyd_arena arena;
+    struct hyd_ramps *ramps;
     struct hyd_plan plan; /* lent to the caller until the next one */
 };
 
@@ -33,6 +35,10 @@ hyd_status hyd_planner_create(const struct hyd_alloc *alloc,
     struct hyd_planner *planner = hyd_alloc_zeroed(alloc, 1, sizeof *planner);
 
     if (planner == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    if (hyd_ramps_create(alloc, &planner->ramps) != HYD_OK) {
+        hyd_alloc_free(alloc, planner);
         return HYD_ERR_NO_MEMORY;
     }
     planner->alloc = alloc;
@@ -47,6 +53,7 @@ void hyd_planner_free(struct hyd_planner *planner)
         return;
     }
     hyd_arena_release(&planner->arena);
+    hyd_ramps_free(planner->ramps);
     hyd_alloc_free(planner->alloc, planner);
 }
 
@@ -242,35 +249,60 @@ hyd_status hyd_plan_input_count(const struct hyd_plan_input *in,
     return HYD_OK;
 }
 
+/* Hottest cell of each microbatch. */
+static void find_hottest(const struct hyd_plan_input *in, const struct hyd_plan *plan,
+                         double *cell_s, double *ret_hottest_s)
+{
+    for (uint32_t m = 0; m < plan->n_microbatches; m++) {
+        double hottest_s = 0.0;
+
+        hyd_plan_cells(in, plan, m, NULL, cell_s);
+        for (uint32_t r = 0; r < plan->n_ranks; r++) {
+            hottest_s = cell_s[r] > hottest_s ? cell_s[r] : hottest_s;
+        }
+        ret_hottest_s[m] = hottest_s;
+    }
+}
+
 /* The order that was asked for; the default is the policy's own. */
 static hyd_status order_microbatches(struct hyd_planner *planner,
                                      const struct hyd_plan_input *in,
                                      struct hyd_plan *plan, struct hyd_error *err)
 {
     const uint32_t n = plan->n_microbatches;
+    struct hyd_arena *arena = &planner->arena;
+    const struct hyd_pipeline shape = hyd_pipeline_of(in, n);
     double *hottest_s = NULL;
     double *cell_s = NULL;
+    double *share = NULL;
     uint32_t *order = NULL;
+    hyd_status st = HYD_OK;
 
     if (in->options.order == HYD_ORDER_DEFAULT ||
         in->options.order == HYD_ORDER_NATIVE) {
         return HYD_OK;
     }
-    hottest_s = hyd_arena_take_zeroed(&planner->arena, n, sizeof *hottest_s);
-    cell_s = hyd_arena_take(&planner->arena, plan->n_ranks, sizeof *cell_s);
-    order = hyd_arena_take(&planner->arena, n, sizeof *order);
-    if (hottest_s == NULL || cell_s == NULL || order == NULL) {
+    hottest_s = hyd_arena_take(arena, n, sizeof *hottest_s);
+    cell_s = hyd_arena_take(arena, plan->n_ranks, sizeof *cell_s);
+    share = hyd_arena_take(arena, n, sizeof *share);
+    order = hyd_arena_take(arena, n, sizeof *order);
+    if (hottest_s == NULL || cell_s == NULL || share == NULL || order == NULL) {
         return hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory for the order");
     }
-    for (uint32_t m = 0; m < n; m++) {
-        hyd_plan_cells(in, plan, m, NULL, cell_s);
-        for (uint32_t r = 0; r < plan->n_ranks; r++) {
-            hottest_s[m] = cell_s[r] > hottest_s[m] ? cell_s[r] : hottest_s[m];
+    find_hottest(in, plan, cell_s, hottest_s);
+    if (in->options.order == HYD_ORDER_HOT_MIDDLE) {
+        st = hyd_order_hot_middle(hottest_s, n, arena, order);
+    } else {
+        st = hyd_ramp_share(in->ramps, &shape, 0.0, arena, share);
+        if (st == HYD_OK) {
+            st = hyd_order_by_profile(hottest_s, share, n, arena, order);
         }
     }
-    if (hyd_order_hot_middle(hottest_s, n, &planner->arena, order) != HYD_OK ||
-        hyd_plan_reorder(plan, order, &planner->arena) != HYD_OK) {
-        return hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory for the order");
+    if (st == HYD_OK) {
+        st = hyd_plan_reorder(plan, order, arena);
+    }
+    if (st != HYD_OK) {
+        return hyd_error_set(err, st, "cannot order %u microbatches", n);
     }
     return HYD_OK;
 }
@@ -286,6 +318,7 @@ static hyd_status make_plan(struct hyd_planner *planner,
     hyd_status st = hyd_plan_input_count(in, &planner->arena, &cost, &counted, err);
 
     if (st == HYD_OK) {
+        counted.ramps = planner->ramps;
         st = policy->plan(&counted, &planner->arena, &plan, err);
     }
     if (st != HYD_OK) {

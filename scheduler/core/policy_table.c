@@ -10,9 +10,11 @@
 
 #include "common/base/banned.h"
 
+extern const struct hyd_policy_ops hyd_policy_hydra;
 extern const struct hyd_policy_ops hyd_policy_static;
 
 const struct hyd_policy_ops *const hyd_policy_table[] = {
+    &hyd_policy_hydra,
     &hyd_policy_static,
     NULL,
 };

@@ -85,6 +85,8 @@ struct hyd_options {
 };
 
 struct hyd_cost; /* cost.h */
+struct hyd_ramps; /* ramp.h */
+struct hyd_trace; /* trace.h */
 
 /* Everything a plan depends on. */
 struct hyd_plan_input {
@@ -95,6 +97,9 @@ struct hyd_plan_input {
     struct hyd_options options;
     const struct hyd_cost *cost;
     enum hyd_pass pass;
+    /* Not part of the question; the plan is the same without them. */
+    struct hyd_ramps *ramps; /* profiles kept between plans; planner.c sets its own */
+    struct hyd_trace *trace; /* who listens to decisions, or NULL */
 };
 
 #endif

@@ -2,6 +2,7 @@
 foreach(name
     cost
     degree
+    hydra
     line_bound
     model
     options

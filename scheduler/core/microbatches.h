@@ -1,0 +1,62 @@
+/*
+ * microbatches.h - how many microbatches a step should have: candidates, best first.
+ *
+ * What     M is free: a few times the fewest that hold the tokens. Each candidate gets
+ *          its load target and a predicted step: the pipeline of one rank over the levels
+ *          the ramp asks for, giants as rows of their own, nothing placed.
+ * Shapes   ret_candidate[HYD_MAX_CANDIDATES], ascending prediction, ties to the smaller M.
+ * Errors   HYD_ERR_INVALID     options.microbatches is no multiple of vpp_group
+ *          HYD_ERR_INFEASIBLE  options.microbatches, or the limit on M, is too few
+ *          HYD_ERR_LIMIT       the pipeline has too many operations
+ *          HYD_ERR_NO_MEMORY
+ * Owns     scratch comes from the arena and is given back.
+ * Threads  reentrant; ramps as they say.
+ * Cost     O(candidates * (degrees * log(runs) + M + p * p)).
+ * Source   scheduler/README.md "Number of microbatches".
+ */
+#ifndef HYD_SCHEDULER_CORE_MICROBATCHES_H
+#define HYD_SCHEDULER_CORE_MICROBATCHES_H
+
+#include "common/base/arena.h"
+#include "common/base/error.h"
+#include "scheduler/core/degree.h"
+#include "scheduler/core/ramp.h"
+#include "scheduler/core/seqs.h"
+#include "scheduler/core/target.h"
+
+enum { HYD_MAX_CANDIDATES = 16 };
+
+struct hyd_candidate {
+    uint32_t n_microbatches;
+    double target_s;
+    double predicted_s;
+};
+
+struct hyd_microbatches_in {
+    const struct hyd_plan_input *in;
+    const struct hyd_seqs *seqs;
+    const struct hyd_degree_table *table;
+    const struct hyd_target_sums *sums;
+    struct hyd_ramps *ramps; /* may be NULL */
+    double speed_sum; /* of the ranks */
+};
+
+/* Numbers of microbatches worth a look, ascending: ret_n[HYD_MAX_CANDIDATES]. */
+HYD_MUST_CHECK hyd_status hyd_microbatches_list(const struct hyd_plan_input *in,
+                                                const struct hyd_seqs *seqs,
+                                                uint32_t *ret_n, uint32_t *ret_count,
+                                                struct hyd_error *err);
+
+/* Target and prediction for candidate->n_microbatches. */
+HYD_MUST_CHECK hyd_status hyd_microbatches_predict(const struct hyd_microbatches_in *in,
+                                                   struct hyd_arena *arena,
+                                                   struct hyd_candidate *candidate,
+                                                   struct hyd_error *err);
+
+HYD_MUST_CHECK hyd_status hyd_microbatches_rank(const struct hyd_microbatches_in *in,
+                                                struct hyd_arena *arena,
+                                                struct hyd_candidate *ret_candidate,
+                                                uint32_t *ret_count,
+                                                struct hyd_error *err);
+
+#endif

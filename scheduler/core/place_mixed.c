@@ -1,0 +1,321 @@
+/*
+ * place_mixed.c - see place.h.
+ *
+ * One heap per degree over its blocks in all microbatches, made when the degree is first
+ * used, keyed by the largest load inside the block. Blocks of other degrees change those
+ * loads behind its back, but loads only grow, so a stale key is a lower bound: look at
+ * the top, work its key out again, sink it if it rose, else it is the least. A block
+ * without room for the shard moves to a second, parked heap keyed by the room it had;
+ * room only falls, so that key is an upper bound and the top says at once whether anybody
+ * may have room. A block that cannot take even the shortest sequence is dropped. So every
+ * decision is that of a linear scan over all blocks (prop_place.c compares them).
+ */
+#include <string.h>
+
+#include "common/base/heap.h"
+#include "scheduler/core/place.h"
+
+#include "common/base/banned.h"
+
+struct grid {
+    struct hyd_heap live; /* by load */
+    struct hyd_heap parked; /* by -room */
+    double *slowest; /* [n_blocks] speed, or NULL */
+    bool made;
+};
+
+struct mixed {
+    const struct hyd_place_in *in;
+    struct hyd_arena *arena;
+    struct hyd_placement *placement;
+    double *load_s; /* [n_microbatches][n_ranks] with the ramp's start */
+    double *room_tokens;
+    uint32_t *middle; /* [n_microbatches] k-th from the middle */
+    double most_share;
+    uint32_t known_run; /* whose time at known_row is known_s */
+    uint32_t known_row;
+    double known_s;
+    struct grid grid[HYD_MAX_DEGREES];
+};
+
+struct block {
+    uint32_t microbatch;
+    uint32_t number;
+    uint32_t first;
+    size_t cell; /* of its first rank */
+    double load_s;
+    double room_tokens;
+};
+
+/* A heap's id counts blocks, microbatches from the middle outwards. */
+static struct block look(const struct mixed *mixed, uint32_t row, uint32_t id)
+{
+    const struct hyd_degree *degree = &mixed->in->table->row[row];
+    struct block block = {
+        .microbatch = mixed->middle[id / degree->n_blocks],
+        .number = id % degree->n_blocks,
+    };
+    const double *load_s = NULL;
+    const double *room = NULL;
+
+    block.first = hyd_degree_block(degree, block.number);
+    block.cell = (size_t)block.microbatch * mixed->in->table->n_ranks + block.first;
+    load_s = mixed->load_s + block.cell;
+    room = mixed->room_tokens + block.cell;
+    block.load_s = load_s[0];
+    block.room_tokens = room[0];
+    for (uint32_t k = 1; k < degree->d; k++) {
+        block.load_s = load_s[k] > block.load_s ? load_s[k] : block.load_s;
+        block.room_tokens = room[k] < block.room_tokens ? room[k] : block.room_tokens;
+    }
+    return block;
+}
+
+static hyd_status make_grid(struct mixed *mixed, uint32_t row, double shard_tokens)
+{
+    const struct hyd_degree *degree = &mixed->in->table->row[row];
+    const double least_tokens = mixed->in->seqs->least_tokens / degree->d;
+    const size_t n = (size_t)degree->n_blocks * mixed->in->n_microbatches;
+    struct grid *grid = &mixed->grid[row];
+    struct hyd_heap_item *live = hyd_arena_take(mixed->arena, n, sizeof *live);
+    struct hyd_heap_item *parked = hyd_arena_take(mixed->arena, n, sizeof *parked);
+    size_t n_live = 0;
+    size_t n_parked = 0;
+
+    if (live == NULL || parked == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    for (uint32_t id = 0; id < n; id++) {
+        const struct block block = look(mixed, row, id);
+
+        if (block.room_tokens >= shard_tokens) {
+            live[n_live++] = (struct hyd_heap_item){block.load_s, id};
+        } else if (block.room_tokens >= least_tokens) {
+            parked[n_parked++] = (struct hyd_heap_item){-block.room_tokens, id};
+        }
+    }
+    hyd_heap_init(&grid->live, live, n_live, n);
+    hyd_heap_init(&grid->parked, parked, n_parked, n);
+    if (mixed->in->speed != NULL) {
+        grid->slowest =
+            hyd_arena_take(mixed->arena, degree->n_blocks, sizeof *grid->slowest);
+        if (grid->slowest == NULL) {
+            return HYD_ERR_NO_MEMORY;
+        }
+        for (uint32_t b = 0; b < degree->n_blocks; b++) {
+            grid->slowest[b] = hyd_place_slowest(
+                mixed->in->speed, hyd_degree_block(degree, b), degree->d);
+        }
+    }
+    grid->made = true;
+    return HYD_OK;
+}
+
+/* Blocks that were too full for longer shards and may have room for this one. */
+static void unpark(struct mixed *mixed, uint32_t row, double shard_tokens)
+{
+    struct grid *grid = &mixed->grid[row];
+
+    while (grid->parked.n_items > 0 && -grid->parked.item[0].key >= shard_tokens) {
+        const struct block block = look(mixed, row, grid->parked.item[0].id);
+
+        mixed->placement->n_pops++;
+        if (block.room_tokens >= shard_tokens) {
+            const struct hyd_heap_item item = hyd_heap_pop(&grid->parked);
+
+            hyd_heap_push(&grid->live, block.load_s, item.id);
+        } else {
+            hyd_heap_replace_top(&grid->parked, -block.room_tokens);
+        }
+    }
+}
+
+static void fill(struct mixed *mixed, const struct block *block, uint32_t d,
+                 double shard_tokens, double time_s)
+{
+    double *load_s = mixed->load_s + block->cell;
+    double *room = mixed->room_tokens + block->cell;
+
+    for (uint32_t k = 0; k < d; k++) {
+        load_s[k] += time_s;
+        room[k] -= shard_tokens;
+    }
+}
+
+/* The least loaded block with room; false when there is none. */
+static bool find(struct mixed *mixed, uint32_t row, double shard_tokens,
+                 struct block *ret_block)
+{
+    struct grid *grid = &mixed->grid[row];
+    const double least_tokens =
+        mixed->in->seqs->least_tokens / mixed->in->table->row[row].d;
+
+    unpark(mixed, row, shard_tokens);
+    while (grid->live.n_items > 0) {
+        const struct hyd_heap_item top = grid->live.item[0];
+        const struct block block = look(mixed, row, top.id);
+
+        mixed->placement->n_pops++;
+        if (block.room_tokens < shard_tokens) {
+            (void)hyd_heap_pop(&grid->live);
+            if (block.room_tokens >= least_tokens) {
+                hyd_heap_push(&grid->parked, -block.room_tokens, top.id);
+            }
+        } else if (block.load_s > top.key) {
+            hyd_heap_replace_top(&grid->live, block.load_s);
+        } else {
+            *ret_block = block;
+            return true;
+        }
+    }
+    return false;
+}
+
+static double ramp_start_s(const struct mixed *mixed, uint32_t microbatch)
+{
+    return (mixed->most_share - mixed->in->share[microbatch]) * mixed->in->target_s;
+}
+
+static void tell(const struct mixed *mixed, uint32_t run, uint32_t id, uint32_t row,
+                 const struct block *block, double time_s)
+{
+    const struct hyd_place_in *in = mixed->in;
+    struct hyd_trace_event event = {
+        .kind = block != NULL ? HYD_TRACE_PLACE : HYD_TRACE_WIDEN,
+        .seq = id,
+        .degree = in->table->row[row].d,
+        .tokens = in->seqs->tokens[run],
+        .time_s = time_s,
+    };
+
+    if (block != NULL) {
+        event.microbatch = block->microbatch;
+        event.rank = block->first;
+        event.load_s = block->load_s - ramp_start_s(mixed, block->microbatch);
+    } else {
+        event.tokens /= event.degree;
+    }
+    hyd_trace_emit(in->trace, &event);
+}
+
+/* Sequences of a run mostly go to one row: their time is worked out once. */
+static double shard_s(struct mixed *mixed, uint32_t run, uint32_t row)
+{
+    const struct hyd_seqs *seqs = mixed->in->seqs;
+
+    if (mixed->known_run != run || mixed->known_row != row) {
+        mixed->known_s =
+            hyd_degree_s(mixed->in->table, row, seqs->tokens[run], seqs->extra_s[run]);
+        mixed->known_run = run;
+        mixed->known_row = row;
+    }
+    return mixed->known_s;
+}
+
+/* One sequence at its wanted row, or at the first larger one where it fits. */
+static hyd_status place_one(struct mixed *mixed, uint32_t run, uint32_t at)
+{
+    const struct hyd_place_in *in = mixed->in;
+    struct hyd_placement *placement = mixed->placement;
+
+    for (uint32_t row = in->row[run]; row < in->table->n_rows; row++) {
+        const uint32_t d = in->table->row[row].d;
+        const double shard_tokens = in->seqs->tokens[run] / d;
+        struct grid *grid = &mixed->grid[row];
+        struct block block = {0};
+        double time_s = 0.0;
+
+        if (!grid->made) {
+            const hyd_status st = make_grid(mixed, row, shard_tokens);
+
+            if (st != HYD_OK) {
+                return st;
+            }
+        }
+        if (!find(mixed, row, shard_tokens, &block)) {
+            if (in->trace != NULL) {
+                tell(mixed, run, in->seqs->id[at], row, NULL, 0.0);
+            }
+            continue;
+        }
+        time_s = shard_s(mixed, run, row);
+        if (grid->slowest != NULL) {
+            time_s /= grid->slowest[block.number];
+        }
+        if (in->trace != NULL) {
+            tell(mixed, run, in->seqs->id[at], row, &block, time_s);
+        }
+        fill(mixed, &block, d, shard_tokens, time_s);
+        hyd_heap_replace_top(&grid->live, block.load_s + time_s);
+        placement->microbatch[at] = block.microbatch;
+        placement->block[at] = block.number;
+        placement->row[at] = (uint8_t)row;
+        placement->time_s[at] = time_s;
+        return HYD_OK;
+    }
+    return HYD_ERR_INFEASIBLE;
+}
+
+static hyd_status take_cells(struct mixed *mixed)
+{
+    const struct hyd_place_in *in = mixed->in;
+    const uint32_t n_ranks = in->table->n_ranks;
+    const size_t n = (size_t)in->n_microbatches * n_ranks;
+
+    mixed->load_s = hyd_arena_take(mixed->arena, n, sizeof *mixed->load_s);
+    mixed->room_tokens = hyd_arena_take(mixed->arena, n, sizeof *mixed->room_tokens);
+    mixed->middle =
+        hyd_arena_take(mixed->arena, in->n_microbatches, sizeof *mixed->middle);
+    if (mixed->load_s == NULL || mixed->room_tokens == NULL || mixed->middle == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    hyd_place_middle_first(in->n_microbatches, mixed->middle);
+    mixed->most_share = hyd_place_most_share(in);
+    for (uint32_t m = 0; m < in->n_microbatches; m++) {
+        const double start_s = ramp_start_s(mixed, m);
+
+        for (uint32_t r = 0; r < n_ranks; r++) {
+            mixed->load_s[(size_t)m * n_ranks + r] = start_s;
+            mixed->room_tokens[(size_t)m * n_ranks + r] = in->table->cap_tokens;
+        }
+    }
+    return HYD_OK;
+}
+
+hyd_status hyd_place_mixed(const struct hyd_place_in *in, struct hyd_arena *arena,
+                           struct hyd_placement *placement)
+{
+    const struct hyd_arena_mark mark = hyd_arena_mark(arena);
+    uint32_t *run = hyd_arena_take(arena, in->seqs->n_runs, sizeof *run);
+    struct mixed *mixed = hyd_arena_take_zeroed(arena, 1, sizeof *mixed);
+    hyd_status st = HYD_OK;
+
+    if (run == NULL || mixed == NULL) {
+        st = HYD_ERR_NO_MEMORY;
+        goto out;
+    }
+    mixed->in = in;
+    mixed->arena = arena;
+    mixed->placement = placement;
+    mixed->known_row = HYD_NO_DEGREE;
+    placement->n_microbatches = in->n_microbatches;
+    placement->target_s = in->target_s;
+    placement->theta = in->theta;
+    placement->exclusive = false;
+    placement->n_pops = 0;
+    st = take_cells(mixed);
+    if (st != HYD_OK) {
+        goto out;
+    }
+    hyd_place_run_order(in, run);
+    for (uint32_t k = 0; st == HYD_OK && k < in->seqs->n_runs; k++) {
+        for (uint32_t at = in->seqs->run_first[run[k]];
+             st == HYD_OK && at < in->seqs->run_first[run[k] + 1]; at++) {
+            st = place_one(mixed, run[k], at);
+        }
+    }
+
+out:
+    hyd_arena_rewind(arena, mark);
+    return st;
+}

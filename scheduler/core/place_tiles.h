@@ -1,0 +1,55 @@
+/*
+ * place_tiles.h - the two halves of exclusive placement share this state.
+ *
+ * What     place_exclusive.c decides which block takes which sequence; place_tiles.c
+ *          then widens blocks until every rank has work and gives blocks their ranks.
+ * Threads  plain data.
+ */
+#ifndef HYD_SCHEDULER_CORE_PLACE_TILES_H
+#define HYD_SCHEDULER_CORE_PLACE_TILES_H
+
+#include "common/base/heap.h"
+#include "scheduler/core/place.h"
+
+struct hyd_tile {
+    uint32_t microbatch;
+    uint32_t level;
+    uint32_t n_seqs;
+    uint32_t first; /* rank, known at the end */
+    bool widened;
+    double load_s;
+    double room_tokens;
+    double speed; /* of its slowest rank, known at the end */
+};
+
+struct hyd_tile_level {
+    uint32_t row;
+    uint32_t d;
+    struct hyd_heap live; /* by load */
+    struct hyd_heap parked; /* by -room */
+};
+
+struct hyd_tiles {
+    const struct hyd_place_in *in;
+    struct hyd_placement *placement;
+    struct hyd_tile_level level[HYD_MAX_DEGREES];
+    uint32_t n_levels;
+    struct hyd_tile *tile; /* [n_tiles] */
+    uint32_t n_tiles;
+    uint32_t *free_ranks; /* [n_microbatches] */
+    struct hyd_heap open; /* microbatches by -(free ranks * share) */
+    struct hyd_heap_item *aside; /* [n_microbatches] */
+    uint32_t *middle; /* [n_microbatches] */
+    uint32_t *tile_of; /* [n_seqs] */
+    double most_share;
+    bool singles; /* the free ranks were made blocks */
+};
+
+/* HYD_ERR_INFEASIBLE when a microbatch cannot be filled. */
+HYD_MUST_CHECK hyd_status hyd_tiles_lay_out(struct hyd_tiles *x,
+                                            struct hyd_arena *arena);
+
+/* Write the placement, once blocks have their ranks. */
+void hyd_tiles_write(struct hyd_tiles *x, const uint32_t *run_order);
+
+#endif

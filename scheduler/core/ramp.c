@@ -1,0 +1,280 @@
+/*
+ * ramp.c - see ramp.h.
+ *
+ * A path's length is linear in the profile, so the longest path, the step, is convex in
+ * it, and the coefficients of the critical path are a subgradient: shares that the path
+ * counts more than once shrink, the others grow. The start is the best of a family in
+ * which shares grow from both ends as fast as 1F1B allows: the forward of position k may
+ * be longer than the first one by what the stages do while it travels.
+ *
+ * The middle of a long profile is flat and its ends do not depend on the length, so
+ * profiles of more than REFERENCE_PER_STAGE * p positions are the reference of that
+ * length with a longer middle.
+ */
+#include "scheduler/core/ramp.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "scheduler/core/line.h"
+
+#include "common/base/banned.h"
+
+enum {
+    REFERENCE_PER_STAGE = 6,
+    GRID = 10,
+    POLISH_STEPS = 400,
+    MAX_KEPT = 4096, /* doubles, per entry; larger ones are not kept */
+};
+
+static const double POLISH_RATE = 0.02;
+
+struct entry {
+    struct hyd_pipeline shape;
+    double limit;
+    double *share;
+    struct entry *next;
+};
+
+struct hyd_ramps {
+    const struct hyd_alloc *alloc; /* lent */
+    struct hyd_arena arena;
+    struct entry *first;
+};
+
+hyd_status hyd_ramps_create(const struct hyd_alloc *alloc, struct hyd_ramps **ret_ramps)
+{
+    struct hyd_ramps *ramps = hyd_alloc_zeroed(alloc, 1, sizeof *ramps);
+
+    if (ramps == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    ramps->alloc = alloc;
+    hyd_arena_init(&ramps->arena, alloc);
+    *ret_ramps = ramps;
+    return HYD_OK;
+}
+
+void hyd_ramps_free(struct hyd_ramps *ramps)
+{
+    if (ramps == NULL) {
+        return;
+    }
+    hyd_arena_release(&ramps->arena);
+    hyd_alloc_free(ramps->alloc, ramps);
+}
+
+struct work {
+    const struct hyd_pipeline_program *program;
+    double limit;
+    uint32_t n; /* M */
+    double *best; /* [n] */
+    double *tried;
+    double *path;
+    double *scratch;
+    double best_line;
+};
+
+/* Scale to mean 1; false when the largest share is over the limit. */
+static bool normalise(struct work *w)
+{
+    double sum = 0.0;
+    double most = 0.0;
+
+    for (uint32_t k = 0; k < w->n; k++) {
+        sum += w->tried[k];
+        most = w->tried[k] > most ? w->tried[k] : most;
+    }
+    for (uint32_t k = 0; k < w->n; k++) {
+        w->tried[k] *= w->n / sum;
+    }
+    return w->limit <= 0.0 || most * w->n / sum <= w->limit;
+}
+
+static void keep_if_shorter(struct work *w, double line)
+{
+    if (line < w->best_line) {
+        w->best_line = line;
+        memcpy(w->best, w->tried, w->n * sizeof *w->best);
+    }
+}
+
+/* Shares that start at `front` and `back` and grow as the critical path lets them. */
+static void family(struct work *w, double front, double back)
+{
+    const struct hyd_pipeline *shape = &w->program->shape;
+    const double reach = (double)shape->n_stages * shape->n_chunks - 1.0;
+    const double b = shape->backward_over_forward;
+    double next = front;
+    double sum = 0.0;
+
+    for (uint32_t k = 0; k < w->n; k++) {
+        w->tried[k] = next < 1.0 ? next : 1.0;
+        sum += b * w->tried[k];
+        next = front + sum / reach;
+    }
+    next = back;
+    sum = 0.0;
+    for (uint32_t k = w->n; k-- > 0;) {
+        w->tried[k] = next < w->tried[k] ? next : w->tried[k];
+        sum += w->tried[k] / b;
+        next = back + sum / reach;
+    }
+}
+
+static void polish(struct work *w)
+{
+    const size_t most = HYD_RAMP_OPS / 2 / (w->program->n_ops + 1);
+    const uint32_t n_steps = most < POLISH_STEPS ? (uint32_t)most : POLISH_STEPS;
+
+    memcpy(w->tried, w->best, w->n * sizeof *w->tried);
+    for (uint32_t step = 1; step <= n_steps; step++) {
+        const double line = hyd_line_path(w->program, w->tried, w->scratch, w->path);
+        const double rate = POLISH_RATE / sqrt((double)step);
+
+        if (w->limit <= 0.0 || step > 1) {
+            keep_if_shorter(w, line);
+        }
+        for (uint32_t k = 0; k < w->n; k++) {
+            w->tried[k] *= 1.0 - rate * (w->path[k] - 1.0);
+        }
+        if (!normalise(w)) {
+            break;
+        }
+    }
+}
+
+static hyd_status make_direct(const struct hyd_pipeline *shape, double limit,
+                              struct hyd_arena *arena, double *ret_share)
+{
+    const struct hyd_arena_mark mark = hyd_arena_mark(arena);
+    struct hyd_pipeline_program program;
+    struct work w = {.program = &program, .limit = limit, .n = shape->n_microbatches};
+    hyd_status st = hyd_pipeline_program(shape, arena, &program, NULL);
+    uint32_t n_grid = GRID;
+
+    if (st != HYD_OK) {
+        goto out;
+    }
+    w.best = ret_share;
+    w.tried = hyd_arena_take(arena, w.n, sizeof *w.tried);
+    w.path = hyd_arena_take(arena, w.n, sizeof *w.path);
+    w.scratch = hyd_arena_take(arena, program.n_ops + hyd_line_scratch(&program),
+                               sizeof *w.scratch);
+    if (w.tried == NULL || w.path == NULL || w.scratch == NULL) {
+        st = HYD_ERR_NO_MEMORY;
+        goto out;
+    }
+    for (uint32_t k = 0; k < w.n; k++) {
+        ret_share[k] = 1.0;
+    }
+    w.best_line = hyd_line_step(&program, ret_share, w.scratch);
+    while (n_grid > 2 && (size_t)n_grid * n_grid * program.n_ops > HYD_RAMP_OPS / 2) {
+        n_grid--;
+    }
+    for (uint32_t a = 0; a < n_grid; a++) {
+        for (uint32_t b = 0; b < n_grid; b++) {
+            family(&w, 1.0 - (double)a / n_grid, 1.0 - (double)b / n_grid);
+            if (normalise(&w)) {
+                keep_if_shorter(&w, hyd_line_step(&program, w.tried, w.scratch));
+            }
+        }
+    }
+    polish(&w);
+
+out:
+    hyd_arena_rewind(arena, mark);
+    return st;
+}
+
+static bool same_shape(const struct hyd_pipeline *a, const struct hyd_pipeline *b)
+{
+    return a->n_stages == b->n_stages && a->n_chunks == b->n_chunks &&
+           a->chunk_group == b->chunk_group && a->n_microbatches == b->n_microbatches &&
+           a->backward_over_forward == b->backward_over_forward &&
+           a->forward_only == b->forward_only && a->zero_bubble == b->zero_bubble;
+}
+
+/* The profile of at most reference length, kept or made. */
+static hyd_status reference(struct hyd_ramps *ramps, const struct hyd_pipeline *shape,
+                            double limit, struct hyd_arena *arena, double *ret_share)
+{
+    const size_t n = shape->n_microbatches;
+    struct entry *entry = NULL;
+    hyd_status st = HYD_OK;
+
+    for (entry = ramps != NULL ? ramps->first : NULL; entry != NULL;
+         entry = entry->next) {
+        if (same_shape(&entry->shape, shape) && entry->limit == limit) {
+            memcpy(ret_share, entry->share, n * sizeof *ret_share);
+            return HYD_OK;
+        }
+    }
+    st = make_direct(shape, limit, arena, ret_share);
+    if (st != HYD_OK || ramps == NULL || n > MAX_KEPT) {
+        return st;
+    }
+    /* No memory to keep it is no reason to fail. */
+    entry = hyd_arena_take(&ramps->arena, 1, sizeof *entry);
+    if (entry != NULL) {
+        *entry = (struct entry){.shape = *shape, .limit = limit};
+        entry->share = hyd_arena_take(&ramps->arena, n, sizeof *entry->share);
+        if (entry->share != NULL) {
+            memcpy(entry->share, ret_share, n * sizeof *ret_share);
+            entry->next = ramps->first;
+            ramps->first = entry;
+        }
+    }
+    return HYD_OK;
+}
+
+/* Longest profile that is worked out as a whole, congruent to M. */
+static uint32_t reference_length(const struct hyd_pipeline *shape)
+{
+    const uint32_t most = REFERENCE_PER_STAGE * shape->n_stages * shape->n_chunks;
+    const uint32_t step = shape->n_chunks > 1 ? shape->chunk_group : 1;
+
+    if (shape->n_microbatches <= most + step) {
+        return shape->n_microbatches;
+    }
+    return shape->n_microbatches - (shape->n_microbatches - most) / step * step;
+}
+
+hyd_status hyd_ramp_share(struct hyd_ramps *ramps, const struct hyd_pipeline *shape,
+                          double limit, struct hyd_arena *arena, double *ret_share)
+{
+    const uint32_t n = shape->n_microbatches;
+    struct hyd_pipeline shorter = *shape;
+    double middle = 0.0;
+    double sum = 0.0;
+    uint32_t n_front = 0;
+    hyd_status st = HYD_OK;
+
+    if (shape->n_stages == 1 || shape->forward_only || limit == 1.0) {
+        /* Nothing to fill, or equal machines: flat is the shortest. */
+        for (uint32_t k = 0; k < n; k++) {
+            ret_share[k] = 1.0;
+        }
+        return HYD_OK;
+    }
+    shorter.n_microbatches = reference_length(shape);
+    st = reference(ramps, &shorter, limit, arena, ret_share);
+    if (st != HYD_OK || shorter.n_microbatches == n) {
+        return st;
+    }
+    /* Stretch: the back moves to the end, the middle is repeated between. */
+    n_front = shorter.n_microbatches / 2;
+    middle = ret_share[n_front];
+    memmove(ret_share + n - (shorter.n_microbatches - n_front), ret_share + n_front,
+            (shorter.n_microbatches - n_front) * sizeof *ret_share);
+    for (uint32_t k = n_front; k < n - (shorter.n_microbatches - n_front); k++) {
+        ret_share[k] = middle;
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        sum += ret_share[k];
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        ret_share[k] *= n / sum;
+    }
+    return HYD_OK;
+}

@@ -1,0 +1,183 @@
+/*
+ * trial.c - see trial.h.
+ *
+ * Shards of one rank are folded into their cell; sequences on the same block become one
+ * group of their summed time. Groups of a microbatch run by degree descending, as
+ * hyd_plan_list orders them; blocks of one degree are disjoint, so their order among
+ * themselves changes nothing.
+ */
+#include "scheduler/core/trial.h"
+
+#include <string.h>
+
+#include "scheduler/core/cost.h"
+#include "scheduler/core/order.h"
+
+#include "common/base/banned.h"
+
+struct cells {
+    const struct hyd_trial_bench *bench;
+    double *local_s; /* [n_microbatches][n_ranks] */
+    double *group_s[HYD_MAX_DEGREES]; /* [n_microbatches][n_blocks] of rows in use */
+    uint32_t *first; /* [n_microbatches + 1] */
+    struct hyd_sim_group *group;
+    uint32_t n_groups;
+    double *hottest_s; /* [n_microbatches] */
+};
+
+hyd_status hyd_trial_bench_init(struct hyd_trial_bench *bench,
+                                const struct hyd_plan_input *in,
+                                const struct hyd_seqs *seqs,
+                                const struct hyd_degree_table *table,
+                                uint32_t n_microbatches, struct hyd_arena *arena)
+{
+    const struct hyd_pipeline shape = hyd_pipeline_of(in, n_microbatches);
+    hyd_status st = HYD_OK;
+
+    *bench = (struct hyd_trial_bench){
+        .in = in, .seqs = seqs, .table = table, .n_microbatches = n_microbatches};
+    st = hyd_pipeline_program(&shape, arena, &bench->program, NULL);
+    if (st == HYD_OK) {
+        st = hyd_sim_init(&bench->sim, &bench->program, table->n_ranks, arena, NULL);
+    }
+    return st;
+}
+
+/* Sum the shards of each block; counts the groups that will be needed. */
+static hyd_status add_up(struct cells *cells, const struct hyd_placement *placement,
+                         struct hyd_arena *arena, uint32_t *ret_most_groups)
+{
+    const struct hyd_trial_bench *bench = cells->bench;
+    const struct hyd_degree_table *table = bench->table;
+    uint32_t most_groups = 0;
+
+    for (size_t at = 0; at < bench->seqs->n_seqs; at++) {
+        const uint32_t row = placement->row[at];
+        const uint32_t m = placement->microbatch[at];
+        const struct hyd_degree *degree = &table->row[row];
+        double *sum_s = NULL;
+
+        if (degree->d == 1) {
+            cells->local_s[(size_t)m * table->n_ranks + placement->block[at]] +=
+                placement->time_s[at];
+            continue;
+        }
+        if (cells->group_s[row] == NULL) {
+            cells->group_s[row] = hyd_arena_take_zeroed(
+                arena, (size_t)bench->n_microbatches * degree->n_blocks,
+                sizeof *cells->group_s[row]);
+            if (cells->group_s[row] == NULL) {
+                return HYD_ERR_NO_MEMORY;
+            }
+        }
+        sum_s =
+            &cells->group_s[row][(size_t)m * degree->n_blocks + placement->block[at]];
+        most_groups += *sum_s == 0.0;
+        *sum_s += placement->time_s[at];
+    }
+    *ret_most_groups = most_groups;
+    return HYD_OK;
+}
+
+/* Groups of one microbatch, the fixed seconds of its cells, and its hottest cell. */
+static void close_microbatch(struct cells *cells, uint32_t m, double *load_s)
+{
+    const double *speed = cells->bench->speed;
+    const struct hyd_degree_table *table = cells->bench->table;
+    const double cell_s = cells->bench->in->cost->cell_s;
+    double *local_s = cells->local_s + (size_t)m * table->n_ranks;
+    double hottest_s = 0.0;
+
+    memcpy(load_s, local_s, table->n_ranks * sizeof *load_s);
+    cells->first[m] = cells->n_groups;
+    for (uint32_t row = table->n_rows; row-- > 0;) {
+        const struct hyd_degree *degree = &table->row[row];
+        const double *sum_s = cells->group_s[row];
+
+        for (uint32_t b = 0; sum_s != NULL && b < degree->n_blocks; b++) {
+            const double time_s = sum_s[(size_t)m * degree->n_blocks + b];
+            const uint32_t first = hyd_degree_block(degree, b);
+
+            if (time_s == 0.0) {
+                continue;
+            }
+            cells->group[cells->n_groups++] = (struct hyd_sim_group){
+                .first = first, .n_ranks = degree->d, .seconds = time_s};
+            for (uint32_t k = 0; k < degree->d; k++) {
+                load_s[first + k] += time_s;
+            }
+        }
+    }
+    for (uint32_t r = 0; r < table->n_ranks; r++) {
+        if (load_s[r] > 0.0) {
+            const double fixed_s = speed != NULL ? cell_s / speed[r] : cell_s;
+
+            local_s[r] += fixed_s;
+            load_s[r] += fixed_s;
+        }
+        hottest_s = load_s[r] > hottest_s ? load_s[r] : hottest_s;
+    }
+    cells->hottest_s[m] = hottest_s;
+}
+
+static hyd_status make_cells(struct cells *cells, const struct hyd_placement *placement,
+                             struct hyd_arena *arena)
+{
+    const uint32_t n_mb = cells->bench->n_microbatches;
+    const uint32_t n_ranks = cells->bench->table->n_ranks;
+    double *load_s = hyd_arena_take(arena, n_ranks, sizeof *load_s);
+    uint32_t most_groups = 0;
+    hyd_status st = HYD_OK;
+
+    cells->local_s =
+        hyd_arena_take_zeroed(arena, (size_t)n_mb * n_ranks, sizeof *cells->local_s);
+    cells->first = hyd_arena_take(arena, (size_t)n_mb + 1, sizeof *cells->first);
+    cells->hottest_s = hyd_arena_take(arena, n_mb, sizeof *cells->hottest_s);
+    if (load_s == NULL || cells->local_s == NULL || cells->first == NULL ||
+        cells->hottest_s == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    st = add_up(cells, placement, arena, &most_groups);
+    if (st != HYD_OK) {
+        return st;
+    }
+    cells->group = hyd_arena_take(arena, most_groups, sizeof *cells->group);
+    if (cells->group == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    for (uint32_t m = 0; m < n_mb; m++) {
+        close_microbatch(cells, m, load_s);
+    }
+    cells->first[n_mb] = cells->n_groups;
+    return HYD_OK;
+}
+
+hyd_status hyd_trial_run(struct hyd_trial_bench *bench,
+                         const struct hyd_placement *placement, const double *share,
+                         struct hyd_arena *arena, uint32_t *ret_order,
+                         double *ret_step_s)
+{
+    const struct hyd_arena_mark mark = hyd_arena_mark(arena);
+    struct cells cells = {.bench = bench};
+    hyd_status st = make_cells(&cells, placement, arena);
+
+    if (st == HYD_OK) {
+        st = hyd_order_by_profile(cells.hottest_s, share, bench->n_microbatches, arena,
+                                  ret_order);
+    }
+    if (st == HYD_OK) {
+        const struct hyd_sim_cells sim_cells = {
+            .n_ranks = bench->table->n_ranks,
+            .n_microbatches = bench->n_microbatches,
+            .local_s = cells.local_s,
+            .first_group = cells.first,
+            .group = cells.group,
+            .order = ret_order,
+            .barrier = bench->in->options.dp_barrier,
+        };
+
+        *ret_step_s = hyd_sim_run(&bench->sim, &sim_cells);
+    }
+    hyd_arena_rewind(arena, mark);
+    return st;
+}

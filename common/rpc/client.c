@@ -1,0 +1,155 @@
+/* client.c - see client.h: the channel. Calls are in client_call.c. */
+#include "common/rpc/client.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/check.h"
+#include "common/rpc/client_internal.h"
+#include "common/sys/clock.h"
+
+#include "common/base/banned.h"
+
+enum { N_ARGS = 20, MAX_TARGET_BYTES = 512 };
+
+struct args {
+    grpc_arg arg[N_ARGS];
+    size_t n;
+};
+
+static void add_arg(struct args *args, const char *key, size_t value)
+{
+    hyd_assert(args->n < N_ARGS);
+    args->arg[args->n++] = (grpc_arg){
+        .type = GRPC_ARG_INTEGER,
+        .key = (char *)(uintptr_t)key,
+        .value.integer = value < INT32_MAX ? (int)value : INT32_MAX,
+    };
+}
+
+static grpc_channel *make_channel(const struct hyd_client *client,
+                                  const struct hyd_client_config *config,
+                                  const char *target)
+{
+    struct args args = {.n = 0};
+    grpc_channel_args all;
+    grpc_channel_credentials *credentials = grpc_insecure_credentials_create();
+    grpc_channel *channel = NULL;
+
+    add_arg(&args, GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, client->message_bytes);
+    add_arg(&args, GRPC_ARG_KEEPALIVE_TIME_MS,
+            config->keepalive_ms != 0 ? config->keepalive_ms : 20000);
+    add_arg(&args, GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+            config->keepalive_timeout_ms != 0 ? config->keepalive_timeout_ms : 10000);
+    add_arg(&args, GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    add_arg(&args, GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+    /* A daemon that restarts is found again soon; the server's host is never a proxy's. */
+    add_arg(&args, GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+    add_arg(&args, GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
+    add_arg(&args, GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
+    add_arg(&args, GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    /* Retries are ours, with a budget; gRPC's would double them. */
+    add_arg(&args, GRPC_ARG_ENABLE_RETRIES, 0);
+    if (config->own_connection) {
+        add_arg(&args, GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    }
+    if (config->short_read_ahead) {
+        add_arg(&args, GRPC_ARG_HTTP2_BDP_PROBE, 0);
+        add_arg(&args, GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 16384);
+    }
+    all = (grpc_channel_args){.num_args = args.n, .args = args.arg};
+    channel = grpc_channel_create(target, credentials, &all);
+    grpc_channel_credentials_release(credentials);
+    return channel;
+}
+
+/* gRPC takes nearly anything for a host name and fails when it calls; we say so now. */
+static hyd_status check_target(const char *target, struct hyd_error *err)
+{
+    const char *colon = strrchr(target, ':');
+    const bool is_unix = strncmp(target, "unix:", 5) == 0;
+    const bool fine = is_unix
+                          ? target[5] != '\0'
+                          : colon != NULL && colon != target && colon[1] != '\0' &&
+                                strspn(colon + 1, "0123456789") == strlen(colon + 1);
+
+    if (fine && strlen(target) < MAX_TARGET_BYTES) {
+        return HYD_OK;
+    }
+    return hyd_error_value(err, HYD_ERR_INVALID, "connect", "unix:PATH or HOST:PORT",
+                           "'%s'", target);
+}
+
+static size_t or_default(size_t value, size_t def)
+{
+    return value != 0 ? value : def;
+}
+
+hyd_status hyd_client_create(const struct hyd_client_config *config,
+                             struct hyd_client **ret_client, struct hyd_error *err)
+{
+    struct hyd_client *client = NULL;
+    hyd_status status = check_target(config->target, err);
+
+    if (status != HYD_OK) {
+        return status;
+    }
+    client = hyd_alloc_zeroed(config->alloc, 1, sizeof *client);
+    if (client == NULL) {
+        return hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory for the client");
+    }
+    client->bridge = config->bridge;
+    client->alloc = config->alloc;
+    client->live.next = &client->live;
+    client->live.prev = &client->live;
+    hyd_arena_init(&client->scratch, client->alloc);
+    client->message_bytes = or_default(config->message_bytes, HYD_RPC_MESSAGE_BYTES);
+    client->decode_bytes = or_default(config->decode_bytes, HYD_RPC_DECODE_BYTES);
+    client->queue_bytes = or_default(config->queue_bytes, HYD_RPC_QUEUE_BYTES);
+    client->max_attempts = (unsigned)or_default(config->max_attempts, 4);
+    client->max_budget = (double)or_default(config->retry_budget, 10);
+    client->budget = client->max_budget;
+    /* Jitter must differ between processes, and nothing else depends on it. */
+    client->rng.state = hyd_clock_mono_ns(hyd_clock_system());
+    client->channel = make_channel(client, config, config->target);
+    client->bridge->n_users++;
+    *ret_client = client;
+    return HYD_OK;
+}
+
+void hyd_client_settle(struct hyd_client *client)
+{
+    void (*on_closed)(void *ctx) = client->on_closed;
+    void *ctx = client->closed_ctx;
+
+    if (!client->closing || client->n_live > 0) {
+        return;
+    }
+    grpc_channel_destroy(client->channel);
+    hyd_arena_release(&client->scratch);
+    client->bridge->n_users--;
+    hyd_alloc_free(client->alloc, client);
+    if (on_closed != NULL) {
+        on_closed(ctx);
+    }
+}
+
+void hyd_client_close(struct hyd_client *client, void (*on_closed)(void *ctx),
+                      void *ctx)
+{
+    if (client == NULL) {
+        if (on_closed != NULL) {
+            on_closed(ctx);
+        }
+        return;
+    }
+    hyd_assert(!client->closing);
+    client->on_closed = on_closed;
+    client->closed_ctx = ctx;
+    for (struct hyd_client_call *call = client->live.next; call != &client->live;
+         call = call->next) {
+        hyd_client_cancel(call);
+    }
+    client->closing = true;
+    hyd_client_settle(client);
+}

@@ -1,0 +1,333 @@
+/* Calls between a server and a client on one loop: every kind, and every way to end. */
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/rpc/hydra_v1.h"
+#include "proto/grpc/health/v1/health.pb-c.h"
+#include "tests/lib/rpc_fixture.h"
+
+static struct hyd_rpc_fixture fix;
+
+static int setup(void **state)
+{
+    (void)state;
+    hyd_rpc_setup(&fix, NULL);
+    return 0;
+}
+
+static int setup_small_queue(void **state)
+{
+    const struct hyd_rpc_limits limits = {.queue_bytes = 65536};
+
+    (void)state;
+    hyd_rpc_setup(&fix, &limits);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    hyd_rpc_teardown(&fix);
+    return 0;
+}
+
+static struct hyd_rpc_seen unary(const char *text, uint32_t timeout_ms)
+{
+    struct hyd_rpc_seen seen = {0};
+
+    hyd_rpc_begin(&fix, &hyd_test_unary, text, timeout_ms, &seen);
+    hyd_rpc_run(&fix, &seen.ended);
+    return seen;
+}
+
+static void unary_call_returns_the_response(void **state)
+{
+    struct hyd_rpc_seen seen;
+
+    (void)state;
+    for (int i = 0; i < 50; i++) { /* more than accepts are kept armed */
+        seen = unary("echo", 5000);
+        assert_int_equal(seen.result.status, HYD_OK);
+        assert_int_equal(seen.n_messages, 1);
+        assert_string_equal(seen.last, "echo");
+    }
+    /* gRPC rounds the deadline up on its way. */
+    assert_true(fix.last_left_ms > 0 && fix.last_left_ms < 6000);
+    assert_int_equal(unary("later", 0).result.status, HYD_OK);
+    assert_true(fix.last_left_ms == INT64_MAX);
+    assert_int_equal(unary("take", 0).result.status, HYD_OK);
+    assert_int_equal(unary("", 0).result.status, HYD_OK); /* zero bytes on the wire */
+}
+
+static void many_calls_at_once_are_all_answered(void **state)
+{
+    enum { N = 200 };
+    static struct hyd_rpc_seen seen[N];
+
+    (void)state;
+    memset(seen, 0, sizeof seen);
+    for (int i = 0; i < N; i++) {
+        hyd_rpc_begin(&fix, &hyd_test_unary, i % 3 == 0 ? "later" : "echo", 0,
+                      &seen[i]);
+    }
+    for (int i = 0; i < N; i++) {
+        hyd_rpc_run(&fix, &seen[i].ended);
+        assert_int_equal(seen[i].result.status, HYD_OK);
+        assert_int_equal(seen[i].n_messages, 1);
+    }
+}
+
+static void failure_carries_field_value_and_limit(void **state)
+{
+    const struct hyd_rpc_seen seen = unary("fail", 5000);
+
+    (void)state;
+    assert_int_equal(seen.result.status, HYD_ERR_INVALID);
+    assert_int_equal(seen.result.code, 3);
+    assert_string_equal(seen.result.error.field, "job");
+    assert_string_equal(seen.result.error.value, "'fail'");
+    assert_string_equal(seen.result.error.limit, "not \"fail\"");
+    assert_string_equal(seen.result.error.text, "job is 'fail'; must be not \"fail\"");
+}
+
+static void unknown_method_is_unimplemented_at_once(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        struct hyd_rpc_seen seen = {0};
+
+        hyd_rpc_begin(&fix, &hyd_test_missing, "x", 10000, &seen);
+        hyd_rpc_run(&fix, &seen.ended);
+        assert_int_equal(seen.result.status, HYD_ERR_UNSUPPORTED);
+        assert_non_null(strstr(seen.result.error.text, "/test.v1.Test/Missing"));
+    }
+}
+
+/* Wait for something that the server will notice. */
+static void wait_for(const unsigned *count)
+{
+    while (*count == 0) {
+        (void)uv_run(&fix.loop, UV_RUN_ONCE);
+    }
+}
+
+static void deadline_ends_the_call_on_both_sides(void **state)
+{
+    (void)state;
+    while (fix.n_opened ==
+           0) { /* on a busy machine 100 ms may not be enough to arrive */
+        const struct hyd_rpc_seen seen = unary("never", 100);
+
+        assert_int_equal(seen.result.status, HYD_ERR_TIMEOUT);
+    }
+    wait_for(&fix.n_closed);
+    assert_int_equal(fix.n_cancelled, 1);
+    assert_int_equal(fix.last_done.code, 4);
+}
+
+static void cancel_reaches_the_server(void **state)
+{
+    struct hyd_rpc_seen seen = {0};
+
+    (void)state;
+    hyd_rpc_begin(&fix, &hyd_test_unary, "never", 0, &seen);
+    wait_for(&fix.n_opened);
+    hyd_client_cancel(seen.call);
+    hyd_rpc_run(&fix, &seen.ended);
+    assert_int_equal(seen.result.status, HYD_ERR_CANCELLED);
+    wait_for(&fix.n_closed);
+    assert_int_equal(fix.n_cancelled, 1);
+}
+
+static void response_above_the_limit_is_refused_and_the_call_still_open(void **state)
+{
+    const struct hyd_rpc_seen seen = unary("large", 0);
+
+    (void)state;
+    assert_int_equal(seen.result.status, HYD_ERR_LIMIT);
+    assert_string_equal(seen.result.error.text, "the answer is too large");
+}
+
+static void request_above_the_limit_does_not_leave_the_client(void **state)
+{
+    Hydra__V1__GetJobRequest request = HYDRA__V1__GET_JOB_REQUEST__INIT;
+    static char text[(9 << 20) + 1];
+    struct hyd_rpc_seen seen = {0};
+    const struct hyd_client_start start = {
+        .spec = &hyd_test_unary,
+        .request = &request.base,
+        .events = &hyd_rpc_seen_events,
+        .ctx = &seen,
+    };
+    struct hyd_error err;
+
+    (void)state;
+    memset(text, 'x', sizeof text - 1);
+    request.job = text;
+    assert_int_equal(hyd_client_start(fix.client, &start, NULL, &err), HYD_ERR_LIMIT);
+    assert_non_null(strstr(err.text, "8388608"));
+    assert_false(seen.ended);
+}
+
+static void stream_delivers_all_messages_as_the_reader_takes_them(void **state)
+{
+    struct hyd_rpc_seen seen = {0};
+
+    (void)state;
+    hyd_rpc_begin_stream(&fix, &hyd_test_stream, 300, 40000, &seen);
+    hyd_rpc_run(&fix, &seen.ended);
+    assert_int_equal(seen.result.status, HYD_OK);
+    assert_int_equal(seen.n_messages, 300);
+    assert_int_equal(seen.n_bytes, 300 * 40000);
+}
+
+static void stream_of_nothing_ends_with_ok(void **state)
+{
+    struct hyd_rpc_seen seen = {0};
+
+    (void)state;
+    hyd_rpc_begin_stream(&fix, &hyd_test_stream, 0, 0, &seen);
+    hyd_rpc_run(&fix, &seen.ended);
+    assert_int_equal(seen.result.status, HYD_OK);
+    assert_int_equal(seen.n_messages, 0);
+}
+
+static void reader_may_cancel_a_stream_from_a_message(void **state)
+{
+    struct hyd_rpc_seen seen = {.cancel_after = 3};
+
+    (void)state;
+    hyd_rpc_begin_stream(&fix, &hyd_test_stream, 100000, 1000, &seen);
+    hyd_rpc_run(&fix, &seen.ended);
+    assert_int_equal(seen.result.status, HYD_ERR_CANCELLED);
+    assert_int_equal(seen.n_messages, 3);
+    wait_for(&fix.n_closed);
+    assert_int_equal(fix.n_cancelled, 1);
+}
+
+/* The client stops reading; the server's queue is bounded and the writer waits. */
+static void paused_reader_holds_the_writer_back(void **state)
+{
+    struct hyd_rpc_seen seen = {.pause_after = 1};
+    struct hyd_server_stats stats;
+
+    (void)state;
+    hyd_rpc_begin_stream(&fix, &hyd_test_stream, 5000, 10000, &seen);
+    do { /* until flow control stops the writer with a full queue */
+        (void)uv_run(&fix.loop, UV_RUN_ONCE);
+        hyd_server_stats(fix.server, &stats);
+        assert_true(stats.queued_bytes <= 65536);
+    } while (seen.n_messages == 0 || stats.queued_bytes < 50000);
+    assert_int_equal(seen.n_messages, 1);
+    hyd_client_pause(seen.call, false);
+    hyd_rpc_run(&fix, &seen.ended);
+    assert_int_equal(seen.result.status, HYD_OK);
+    assert_int_equal(seen.n_messages, 5000);
+}
+
+static void slow_reader_is_closed_and_told_where_the_row_says_so(void **state)
+{
+    struct hyd_rpc_seen seen = {.pause_after = 1};
+    struct hyd_server_stats stats;
+
+    (void)state;
+    hyd_rpc_begin_stream(&fix, &hyd_test_push_stream, 100000, 10000, &seen);
+    wait_for(&fix.n_closed);
+    hyd_server_stats(fix.server, &stats);
+    assert_int_equal(stats.slow_closed, 1);
+    assert_int_equal(stats.queued_bytes, 0);
+    hyd_rpc_run(&fix, &seen.ended); /* although it reads nothing */
+    assert_int_equal(seen.result.status, HYD_ERR_LIMIT);
+    assert_non_null(strstr(seen.result.error.text, "too slow"));
+    assert_true(seen.n_messages < 100000);
+}
+
+static void bidi_echoes_until_half_close(void **state)
+{
+    Hydra__V1__GetJobRequest request = HYDRA__V1__GET_JOB_REQUEST__INIT;
+    struct hyd_rpc_seen seen = {0};
+    char text[16];
+
+    (void)state;
+    hyd_rpc_begin(&fix, &hyd_test_bidi, NULL, 0, &seen);
+    for (int i = 0; i < 500; i++) {
+        (void)snprintf(text, sizeof text, "%d", i);
+        request.job = text;
+        assert_int_equal(hyd_client_send(seen.call, &request.base), HYD_OK);
+    }
+    hyd_client_half_close(seen.call);
+    assert_int_equal(hyd_client_send(seen.call, &request.base), HYD_ERR_CANCELLED);
+    hyd_rpc_run(&fix, &seen.ended);
+    assert_int_equal(seen.result.status, HYD_OK);
+    assert_int_equal(seen.n_messages, 500);
+    assert_string_equal(seen.last, "499");
+}
+
+static void peer_of_a_unix_socket_is_known_by_user_and_process(void **state)
+{
+    struct stat st;
+
+    (void)state;
+    assert_int_equal(unary("echo", 0).result.status, HYD_OK);
+    assert_int_equal(fix.last_peer.uid, getuid());
+    assert_int_equal(fix.last_peer.pid, getpid());
+    assert_int_equal(stat(fix.address + 5, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+}
+
+static void done_tells_code_bytes_and_time(void **state)
+{
+    (void)state;
+    assert_int_equal(unary("echo 123", 0).result.status, HYD_OK);
+    wait_for(&fix.n_done);
+    assert_ptr_equal(fix.last_done.spec, &hyd_test_unary);
+    assert_int_equal(fix.last_done.code, 0);
+    assert_false(fix.last_done.cancelled);
+    assert_int_equal(fix.last_done.bytes_in, 10);
+    assert_int_equal(fix.last_done.bytes_out, 10);
+    assert_true(fix.last_done.wall_s > 0.0 && fix.last_done.wall_s < 20.0);
+}
+
+static void unreachable_server_is_unavailable_after_the_retries(void **state)
+{
+    struct hyd_client *own = fix.client;
+    struct hyd_rpc_seen seen = {0};
+
+    (void)state;
+    fix.client = hyd_rpc_make_client(&fix, "unix:/nonexistent/hydra.sock");
+    hyd_rpc_begin(&fix, &hyd_test_unary, "echo", 10000, &seen);
+    hyd_rpc_run(&fix, &seen.ended);
+    assert_int_equal(seen.result.status, HYD_ERR_UNAVAILABLE);
+    hyd_client_close(fix.client, NULL, NULL);
+    fix.client = own;
+}
+
+int main(void)
+{
+#define FRESH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        FRESH(unary_call_returns_the_response),
+        FRESH(many_calls_at_once_are_all_answered),
+        FRESH(failure_carries_field_value_and_limit),
+        FRESH(unknown_method_is_unimplemented_at_once),
+        FRESH(deadline_ends_the_call_on_both_sides),
+        FRESH(cancel_reaches_the_server),
+        FRESH(response_above_the_limit_is_refused_and_the_call_still_open),
+        FRESH(request_above_the_limit_does_not_leave_the_client),
+        FRESH(stream_delivers_all_messages_as_the_reader_takes_them),
+        FRESH(stream_of_nothing_ends_with_ok),
+        FRESH(reader_may_cancel_a_stream_from_a_message),
+        cmocka_unit_test_setup_teardown(paused_reader_holds_the_writer_back,
+                                        setup_small_queue, teardown),
+        cmocka_unit_test_setup_teardown(
+            slow_reader_is_closed_and_told_where_the_row_says_so, setup_small_queue,
+            teardown),
+        FRESH(bidi_echoes_until_half_close),
+        FRESH(peer_of_a_unix_socket_is_known_by_user_and_process),
+        FRESH(done_tells_code_bytes_and_time),
+        FRESH(unreachable_server_is_unavailable_after_the_retries),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -240,10 +240,14 @@ static hyd_status check_caps(struct proof *p, uint32_t m)
     const uint32_t cp = p->in->options.cp;
     const enum hyd_cap_rule rule =
         p->policy != NULL ? p->policy->cap_rule : HYD_CAP_CELL;
-    const uint32_t block = rule == HYD_CAP_BLOCK && cp > 0 ? cp : 1;
+    uint32_t block = 1;
 
-    if (rule == HYD_CAP_SHARD || (rule == HYD_CAP_BLOCK && cp == 0)) {
+    if (rule == HYD_CAP_SHARD) {
         return HYD_OK;
+    }
+    if (rule == HYD_CAP_BLOCK) {
+        /* The policy derived its own size: all blocks together are what is known. */
+        block = cp > 0 ? cp : p->plan->n_ranks;
     }
     for (uint32_t r = 0; r < p->plan->n_ranks; r += block) {
         double sum = 0.0;
@@ -339,7 +343,7 @@ hyd_status hyd_plan_check(const struct hyd_plan_input *in, const struct hyd_plan
         st = hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory to check the plan");
         goto out;
     }
-    if (p.max_degree == 0 || (p.policy != NULL && p.policy->ignores_max_degree)) {
+    if (p.max_degree == 0) {
         p.max_degree = in->pool.n_ranks;
     }
     p.exclusive = p.policy != NULL &&

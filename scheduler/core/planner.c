@@ -136,8 +136,7 @@ static hyd_status check_pool(const struct hyd_plan_input *in, struct hyd_error *
     return HYD_OK;
 }
 
-static hyd_status check_cost(const struct hyd_cost *cost, enum hyd_pass pass,
-                             struct hyd_error *err)
+static hyd_status check_cost(const struct hyd_cost *cost, struct hyd_error *err)
 {
     const struct {
         const char *field;
@@ -157,7 +156,7 @@ static hyd_status check_cost(const struct hyd_cost *cost, enum hyd_pass pass,
         return hyd_error_value(err, HYD_ERR_INVALID, "cost.b_s",
                                "more than 0 where cost.a_s is 0", "%g", cost->b_s);
     }
-    if (pass == HYD_PASS_TRAIN && !(cost->backward_over_forward >= 1.0)) {
+    if (!(cost->backward_over_forward >= 1.0)) {
         return hyd_error_value(err, HYD_ERR_INVALID, "cost.backward_over_forward",
                                "at least 1", "%g", cost->backward_over_forward);
     }
@@ -190,7 +189,7 @@ hyd_status hyd_plan_input_check(const struct hyd_plan_input *in, struct hyd_erro
         st = check_pool(in, err);
     }
     if (st == HYD_OK) {
-        st = check_cost(in->cost, in->pass, err);
+        st = check_cost(in->cost, err);
     }
     return st;
 }
@@ -243,6 +242,7 @@ hyd_status hyd_plan_input_count(const struct hyd_plan_input *in,
     ret_cost->ranks_per_node = in->pool.ranks_per_node;
     counted.cost = ret_cost;
     counted.policy = policy->name;
+    counted.options.dp_barrier = in->options.dp_barrier || policy->barrier;
     if (in->pool.vpp > 1 && in->pool.vpp_group == 1) {
         counted.pool.vpp_group = in->pool.pp;
     }

@@ -34,7 +34,7 @@ struct hyd_policy_ops {
     const char *options; /* keys it reads, blank-separated */
     enum hyd_cap_rule cap_rule;
     bool exclusive; /* every cell of every plan holds exactly one group */
-    bool ignores_max_degree; /* as the system it reproduces does */
+    bool barrier; /* ranks wait for each other after each microbatch, always */
     hyd_status (*plan)(const struct hyd_plan_input *in, struct hyd_arena *arena,
                        struct hyd_plan *ret_plan, struct hyd_error *err);
 };

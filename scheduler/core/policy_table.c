@@ -11,10 +11,18 @@
 #include "common/base/banned.h"
 
 extern const struct hyd_policy_ops hyd_policy_hydra;
+extern const struct hyd_policy_ops hyd_policy_megatron;
+extern const struct hyd_policy_ops hyd_policy_megatron_hybrid;
+extern const struct hyd_policy_ops hyd_policy_dp_balanced;
+extern const struct hyd_policy_ops hyd_policy_relax;
 extern const struct hyd_policy_ops hyd_policy_static;
 
 const struct hyd_policy_ops *const hyd_policy_table[] = {
     &hyd_policy_hydra,
+    &hyd_policy_megatron,
+    &hyd_policy_megatron_hybrid,
+    &hyd_policy_dp_balanced,
+    &hyd_policy_relax,
     &hyd_policy_static,
     NULL,
 };

@@ -2,10 +2,12 @@
 foreach(name
     cost
     degree
+    golden
     hydra
     line_bound
     model
     options
+    partition
     pipeline
     plan_build
     plan_check
@@ -15,4 +17,5 @@ foreach(name
     target)
   hydra_add_test(unit scheduler ${name} LIBS hydra_test_gen hydra_sched)
 endforeach()
+target_link_libraries(unit_scheduler_golden PRIVATE PkgConfig::JANSSON)
 hydra_add_test(conform "" policy LIBS hydra_test_gen hydra_sched)

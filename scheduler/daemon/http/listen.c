@@ -44,7 +44,11 @@ hyd_status hyd_listen_tcp(const char *address, int *ret_fd, uint16_t *ret_port,
                           struct hyd_error *err)
 {
     struct addrinfo *info = NULL;
-    struct sockaddr_storage bound = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
+    } bound = {.in6 = {0}};
     socklen_t bound_bytes = sizeof bound;
     const int on = 1;
     int fd = -1;
@@ -58,7 +62,7 @@ hyd_status hyd_listen_tcp(const char *address, int *ret_fd, uint16_t *ret_port,
     /* One failure path: errno is of the first call that failed. */
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
         bind(fd, info->ai_addr, info->ai_addrlen) != 0 || listen(fd, 64) != 0 ||
-        getsockname(fd, (struct sockaddr *)&bound, &bound_bytes) != 0) {
+        getsockname(fd, &bound.any, &bound_bytes) != 0) {
         error = errno;
         if (fd >= 0) {
             (void)close(fd);
@@ -69,9 +73,8 @@ hyd_status hyd_listen_tcp(const char *address, int *ret_fd, uint16_t *ret_port,
                                strerror(error));
     }
     freeaddrinfo(info);
-    *ret_port =
-        ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
-                                          : ((struct sockaddr_in *)&bound)->sin_port);
+    /* The port lies at the same place in both kinds of address. */
+    *ret_port = ntohs(bound.in.sin_port);
     *ret_fd = fd;
     return HYD_OK;
 }

@@ -1,6 +1,7 @@
 /* client.c - see client.h: the channel. Calls are in client_call.c. */
 #include "common/rpc/client.h"
 
+#include <grpc/grpc_posix.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,7 +59,10 @@ static grpc_channel *make_channel(const struct hyd_client *client,
         add_arg(&args, GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 16384);
     }
     all = (grpc_channel_args){.num_args = args.n, .args = args.arg};
-    channel = grpc_channel_create(target, credentials, &all);
+    channel = strcmp(target, "fd") == 0
+                  ? grpc_channel_create_from_fd("hydra", config->connected_fd,
+                                                credentials, &all)
+                  : grpc_channel_create(target, credentials, &all);
     grpc_channel_credentials_release(credentials);
     return channel;
 }
@@ -68,8 +72,8 @@ static hyd_status check_target(const char *target, struct hyd_error *err)
 {
     const char *colon = strrchr(target, ':');
     const bool is_unix = strncmp(target, "unix:", 5) == 0;
-    const bool fine = is_unix
-                          ? target[5] != '\0'
+    const bool fine = strcmp(target, "fd") == 0 || is_unix
+                          ? !is_unix || target[5] != '\0'
                           : colon != NULL && colon != target && colon[1] != '\0' &&
                                 strspn(colon + 1, "0123456789") == strlen(colon + 1);
 

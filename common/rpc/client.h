@@ -42,7 +42,8 @@ struct hyd_caller; /* opaque */
 struct hyd_client_config {
     struct hyd_bridge *bridge; /* NULL for a hyd_caller: it makes its own */
     const struct hyd_alloc *alloc;
-    const char *target;
+    const char *target; /* "fd": over connected_fd */
+    int connected_fd; /* with target "fd": a connected unix socket, taken */
     const char *tls_ca; /* file with the authority's certificate; NULL: no TLS */
     const char *tls_cert; /* with tls_key: the client's own, for mTLS */
     const char *tls_key;

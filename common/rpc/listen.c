@@ -204,7 +204,7 @@ static bool remember(struct hyd_server *server, int fd)
     return true;
 }
 
-static void hand_over(struct hyd_server *server, int fd)
+void hyd_listen_hand_over(struct hyd_server *server, int fd)
 {
     grpc_server_credentials *credentials = NULL;
 
@@ -246,7 +246,7 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
         const int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0) {
-            hand_over(listener->server, fd);
+            hyd_listen_hand_over(listener->server, fd);
         } else if (errno == EMFILE || errno == ENFILE) {
             hang_up(listener);
         } else if (errno != EINTR && errno != ECONNABORTED) {

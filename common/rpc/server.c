@@ -6,6 +6,8 @@
  */
 #include "common/rpc/server.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #include "common/base/check.h"
@@ -321,4 +323,19 @@ void hyd_server_stats(const struct hyd_server *server, struct hyd_server_stats *
         .queued_bytes = server->queued_bytes,
         .slow_closed = server->slow_closed,
     };
+}
+
+hyd_status hyd_server_adopt_fd(struct hyd_server *server, int take_fd,
+                               struct hyd_error *err)
+{
+    const int flags = fcntl(take_fd, F_GETFL);
+
+    hyd_assert(server->started);
+    if (flags < 0 || fcntl(take_fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
+        fcntl(take_fd, F_SETFD, FD_CLOEXEC) != 0) {
+        return hyd_error_set(err, HYD_ERR_IO, "descriptor %d: %s", take_fd,
+                             strerror(errno));
+    }
+    hyd_listen_hand_over(server, take_fd);
+    return HYD_OK;
 }

@@ -125,6 +125,14 @@ HYD_MUST_CHECK hyd_status hyd_server_listen(struct hyd_server *server,
 HYD_MUST_CHECK hyd_status hyd_server_listen_fd(struct hyd_server *server, int take_fd,
                                                struct hyd_error *err);
 
+/*
+ * Serve one end of a socketpair; taken. After start. With the other end as the target "fd"
+ * of a hyd_client, a process calls its own methods through the same table and checks as
+ * everybody else.
+ */
+HYD_MUST_CHECK hyd_status hyd_server_adopt_fd(struct hyd_server *server, int take_fd,
+                                              struct hyd_error *err);
+
 HYD_MUST_CHECK hyd_status hyd_server_start(struct hyd_server *server,
                                            struct hyd_error *err);
 

@@ -141,6 +141,8 @@ void hyd_call_fail_code(struct hyd_call *call, int code, const struct hyd_error 
 void hyd_listen_start(struct hyd_server *server);
 void hyd_listen_stop(struct hyd_server *server);
 void hyd_listen_free(struct hyd_server *server);
+/* Serve a connected unix socket; taken. */
+void hyd_listen_hand_over(struct hyd_server *server, int fd);
 /* Fill peer from the call's connection. */
 void hyd_listen_peer(struct hyd_call *call);
 

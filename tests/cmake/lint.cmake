@@ -1,5 +1,5 @@
 # Boundaries, form and size of the tree.
-foreach(script include_rules backend_macros format size shell)
+foreach(script include_rules backend_macros format size shell units)
   hydra_add_script(lint ${script} lint/${script}.sh)
 endforeach()
 hydra_add_script(lint header_standalone lint/header_standalone.sh TIMEOUT 300)
@@ -12,4 +12,7 @@ endforeach()
 if(pure AND NOT HYDRA_SANITIZE)
   # Sanitizer builds call into their runtime; purity is judged on the plain one.
   hydra_add_script(lint pure_symbols lint/pure_symbols.sh ARGS ${pure})
+endif()
+if(EXISTS ${CMAKE_SOURCE_DIR}/deploy/man)
+  hydra_add_script(lint man lint/man.sh)
 endif()

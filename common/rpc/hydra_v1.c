@@ -14,12 +14,14 @@ const struct hyd_rpc_spec hyd_rpc_open_job = {
     .path = "/hydra.v1.Scheduler/OpenJob",
     .request = &hydra__v1__open_job_request__descriptor,
     .response = &hydra__v1__open_job_response__descriptor,
+    .idempotent = true,
 };
 
 const struct hyd_rpc_spec hyd_rpc_close_job = {
     .path = "/hydra.v1.Scheduler/CloseJob",
     .request = &hydra__v1__close_job_request__descriptor,
     .response = &hydra__v1__close_job_response__descriptor,
+    .idempotent = true,
 };
 
 const struct hyd_rpc_spec hyd_rpc_list_jobs = {
@@ -61,6 +63,7 @@ const struct hyd_rpc_spec hyd_rpc_report_step = {
     .path = "/hydra.v1.Scheduler/ReportStep",
     .request = &hydra__v1__report_step_request__descriptor,
     .response = &hydra__v1__report_step_response__descriptor,
+    .idempotent = true,
 };
 
 const struct hyd_rpc_spec hyd_rpc_get_plan = {
@@ -106,6 +109,13 @@ const struct hyd_rpc_spec hyd_rpc_list_workers = {
     .idempotent = true,
 };
 
+const struct hyd_rpc_spec hyd_rpc_drain_node = {
+    .path = "/hydra.v1.Scheduler/DrainNode",
+    .request = &hydra__v1__drain_node_request__descriptor,
+    .response = &hydra__v1__drain_node_response__descriptor,
+    .idempotent = true,
+};
+
 const struct hyd_rpc_spec hyd_rpc_attach = {
     .path = "/hydra.v1.Workers/Attach",
     .kind = HYD_RPC_BIDI,
@@ -133,7 +143,8 @@ const struct hyd_rpc_spec *const hyd_rpc_specs[] = {
     &hyd_rpc_get_job,        &hyd_rpc_submit_step,  &hyd_rpc_train,
     &hyd_rpc_plan,           &hyd_rpc_report_step,  &hyd_rpc_get_plan,
     &hyd_rpc_list_steps,     &hyd_rpc_watch_steps,  &hyd_rpc_get_cost_model,
-    &hyd_rpc_set_cost_model, &hyd_rpc_list_workers, &hyd_rpc_attach,
+    &hyd_rpc_set_cost_model, &hyd_rpc_list_workers, &hyd_rpc_drain_node,
+    &hyd_rpc_attach,
 };
 
 const size_t hyd_n_rpc_specs = sizeof hyd_rpc_specs / sizeof hyd_rpc_specs[0];

@@ -277,7 +277,7 @@ static void shut_unstarted(struct hyd_server *server)
     grpc_server_shutdown_and_notify(server->server, queue, server);
     (void)grpc_completion_queue_pluck(queue, server, forever, NULL);
     grpc_completion_queue_shutdown(queue);
-    (void)grpc_completion_queue_next(queue, forever, NULL);
+    (void)grpc_completion_queue_pluck(queue, NULL, forever, NULL); /* shut down now */
     grpc_completion_queue_destroy(queue);
 }
 

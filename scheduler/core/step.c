@@ -113,6 +113,9 @@ static hyd_status submit(struct hyd_step_machine *m, uint64_t now_ms,
     if (m->closed) {
         return hyd_error_set(err, HYD_ERR_INFEASIBLE, "the job is closed");
     }
+    if (m->stopped) {
+        return hyd_error_set(err, HYD_ERR_UNAVAILABLE, "the daemon is stopping");
+    }
     if (m->n_ahead >= m->config.max_ahead) {
         return hyd_error_field(err, HYD_ERR_LIMIT, "step",
                                "%u steps are ahead already, at most %u", m->n_ahead,
@@ -287,6 +290,7 @@ static void agent_event(struct hyd_step_machine *m, uint64_t now_ms,
     case HYD_STEP_EV_REPORTED:
     case HYD_STEP_EV_RESTORE:
     case HYD_STEP_EV_CLOSE:
+    case HYD_STEP_EV_STOP:
     case HYD_STEP_EV_TICK:
         break;
     }
@@ -328,6 +332,9 @@ hyd_status hyd_step_handle(struct hyd_step_machine *m, uint64_t now_ms,
         return restore(m, now_ms, ev);
     case HYD_STEP_EV_CLOSE:
         close_job(m, ev->reason);
+        break;
+    case HYD_STEP_EV_STOP:
+        m->stopped = true;
         break;
     case HYD_STEP_EV_TICK:
         hyd_step_scan(m, now_ms);

@@ -17,7 +17,8 @@
  *          should see:
  *          HYD_ERR_EXISTS        SUBMIT: the number was used with other lengths
  *          HYD_ERR_OUT_OF_RANGE  SUBMIT: not above the last accepted number, not known
- *          HYD_ERR_UNAVAILABLE   SUBMIT: members are missing and the job does not wait
+ *          HYD_ERR_UNAVAILABLE   SUBMIT: members are missing and the job does not wait,
+ *                                or the daemon stops
  *          HYD_ERR_LIMIT         SUBMIT: too many steps are ahead already
  *          HYD_ERR_INFEASIBLE    SUBMIT, ATTACH: the job is closed
  *          HYD_ERR_NOT_FOUND     REPORTED: no such step
@@ -95,7 +96,8 @@ enum hyd_step_event_kind {
     HYD_STEP_EV_UNPLANNED, /* there is no plan */
     HYD_STEP_EV_REPORTED, /* a trainer ran the step itself */
     HYD_STEP_EV_RESTORE, /* a step of an earlier life of the daemon, ascending */
-    HYD_STEP_EV_CLOSE,
+    HYD_STEP_EV_CLOSE, /* what waits fails, agents are drained after what runs */
+    HYD_STEP_EV_STOP, /* the daemon stops: nothing new begins, agents stay */
     HYD_STEP_EV_TICK,
 };
 
@@ -228,6 +230,9 @@ const struct hyd_step_agent *hyd_step_agent(const struct hyd_step_machine *machi
                                             uint32_t slot);
 uint32_t hyd_step_n_slots(const struct hyd_step_machine *machine);
 uint32_t hyd_step_n_agents(const struct hyd_step_machine *machine);
+
+/* Whether a step is with the agents now. */
+bool hyd_step_in_flight(const struct hyd_step_machine *machine, uint64_t *ret_step);
 
 /* NULL when not remembered. */
 const struct hyd_step_record *hyd_step_find(const struct hyd_step_machine *machine,

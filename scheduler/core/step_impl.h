@@ -20,6 +20,7 @@ struct hyd_step_machine {
     const struct hyd_alloc *alloc;
     struct hyd_step_config config;
     bool closed;
+    bool stopped;
 
     struct hyd_step_agent **agent; /* [n_slots], NULL: empty */
     uint32_t n_slots;

@@ -333,7 +333,7 @@ void hyd_step_advance(struct hyd_step_machine *m, uint64_t now_ms)
     } else if (m->missing_since_ms == UINT64_MAX) {
         m->missing_since_ms = now_ms;
     }
-    if (m->in_flight) {
+    if (m->in_flight || m->stopped) {
         return;
     }
     if (full && m->world < m->config.n_ranks) {

@@ -60,6 +60,14 @@ const struct hyd_step_record *hyd_step_find(const struct hyd_step_machine *machi
                : NULL;
 }
 
+bool hyd_step_in_flight(const struct hyd_step_machine *machine, uint64_t *ret_step)
+{
+    if (machine->in_flight) {
+        *ret_step = machine->running;
+    }
+    return machine->in_flight;
+}
+
 uint32_t hyd_step_n_ahead(const struct hyd_step_machine *machine)
 {
     return machine->n_ahead;

@@ -281,6 +281,25 @@ static void step_ends_what_waits_when_the_job_closes(void **state)
     step_rig_stop(&rig);
 }
 
+static void step_that_runs_may_finish_when_the_daemon_stops(void **state)
+{
+    const struct hyd_step_config config = step_rig_config();
+    struct step_rig rig;
+
+    (void)state;
+    step_rig_start_assigned(&rig, &config);
+    step_rig_submit(&rig, 2, 7);
+    step_rig_planned(&rig, 2, 4);
+    step_rig_feed(&rig, (struct hyd_step_event){.kind = HYD_STEP_EV_STOP});
+    assert_string_equal(rig.said, "");
+    step_rig_report(&rig, 0, 1);
+    step_rig_report(&rig, 1, 1);
+    assert_string_equal(rig.said, "1 done; ");
+    step_rig_submit(&rig, 3, 7);
+    assert_int_equal(rig.st, HYD_ERR_UNAVAILABLE);
+    step_rig_stop(&rig);
+}
+
 static void step_is_done_when_the_trainer_reports_it(void **state)
 {
     struct hyd_step_config config = step_rig_config();
@@ -387,6 +406,7 @@ int main(void)
         cmocka_unit_test(step_fails_in_time_when_a_lost_peer_is_never_found),
         cmocka_unit_test(step_fails_when_an_agent_says_so),
         cmocka_unit_test(step_ends_what_waits_when_the_job_closes),
+        cmocka_unit_test(step_that_runs_may_finish_when_the_daemon_stops),
         cmocka_unit_test(step_is_done_when_the_trainer_reports_it),
         cmocka_unit_test(step_runs_again_when_the_daemon_restarted),
         cmocka_unit_test(step_is_as_before_when_memory_runs_out),

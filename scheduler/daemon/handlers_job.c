@@ -1,0 +1,325 @@
+/* handlers_job.c - jobs, their cost models and workers; see handlers.h. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "scheduler/daemon/agents.h"
+#include "scheduler/daemon/handlers.h"
+#include "scheduler/daemon/service.h"
+
+#include "common/base/banned.h"
+
+/* Fails the call when there is no such job. */
+static struct hyd_job *find_job(struct hyd_call *call, const char *name)
+{
+    struct hyd_service *service = hyd_call_ctx(call);
+    struct hyd_job *job = hyd_service_find(service, name);
+    struct hyd_error err = {0};
+
+    if (job == NULL) {
+        hyd_call_fail(call,
+                      hyd_error_value(&err, HYD_ERR_NOT_FOUND, "job", "a known job",
+                                      "'%.40s'", name),
+                      &err);
+    }
+    return job;
+}
+
+void hyd_handle_open_job(struct hyd_call *call, const ProtobufCMessage *request)
+{
+    Hydra__V1__OpenJobRequest *in = (Hydra__V1__OpenJobRequest *)(uintptr_t)request;
+    struct hyd_service *service = hyd_call_ctx(call);
+    struct hyd_arena_mark mark = hyd_arena_mark(&service->scratch);
+    Hydra__V1__OpenJobResponse out = HYDRA__V1__OPEN_JOB_RESPONSE__INIT;
+    struct hyd_arena arena = {0};
+    struct hyd_error err = {0};
+    struct hyd_job *job = NULL;
+    bool taken = false;
+    hyd_status st = HYD_OK;
+
+    hyd_call_take_message(call, &arena);
+    st = hyd_service_open(service, &arena, in->spec, &job, &taken, &err);
+    if (st != HYD_OK) {
+        hyd_call_fail(call, st, &err);
+    } else {
+        out.job = hyd_job_info(job, &service->scratch);
+        hyd_handler_reply(call, out.job == NULL ? NULL : &out.base);
+    }
+    if (!taken) {
+        hyd_arena_release(&arena);
+    }
+    hyd_arena_rewind(&service->scratch, mark);
+}
+
+void hyd_handle_close_job(struct hyd_call *call, const ProtobufCMessage *request)
+{
+    const Hydra__V1__CloseJobRequest *in = (const Hydra__V1__CloseJobRequest *)request;
+    struct hyd_service *service = hyd_call_ctx(call);
+    struct hyd_arena_mark mark = hyd_arena_mark(&service->scratch);
+    Hydra__V1__CloseJobResponse out = HYDRA__V1__CLOSE_JOB_RESPONSE__INIT;
+    struct hyd_job *job = find_job(call, in->job);
+
+    if (job == NULL) {
+        return;
+    }
+    hyd_service_close(service, job, "the job was closed");
+    out.job = hyd_job_info(job, &service->scratch);
+    hyd_handler_reply(call, out.job == NULL ? NULL : &out.base);
+    hyd_arena_rewind(&service->scratch, mark);
+}
+
+void hyd_handle_get_job(struct hyd_call *call, const ProtobufCMessage *request)
+{
+    const Hydra__V1__GetJobRequest *in = (const Hydra__V1__GetJobRequest *)request;
+    struct hyd_service *service = hyd_call_ctx(call);
+    struct hyd_arena_mark mark = hyd_arena_mark(&service->scratch);
+    Hydra__V1__GetJobResponse out = HYDRA__V1__GET_JOB_RESPONSE__INIT;
+    const struct hyd_job *job = find_job(call, in->job);
+
+    if (job == NULL) {
+        return;
+    }
+    out.job = hyd_job_info(job, &service->scratch);
+    hyd_handler_reply(call, out.job == NULL ? NULL : &out.base);
+    hyd_arena_rewind(&service->scratch, mark);
+}
+
+static bool list_jobs(const struct hyd_service *service, bool include_closed,
+                      struct hyd_arena *arena, Hydra__V1__ListJobsResponse *out)
+{
+    out->jobs = hyd_arena_take(arena, service->n_jobs, sizeof(void *));
+    if (out->jobs == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < service->n_jobs; i++) {
+        if (service->job[i]->open || include_closed) {
+            out->jobs[out->n_jobs] = hyd_job_info(service->job[i], arena);
+            if (out->jobs[out->n_jobs++] == NULL) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+void hyd_handle_list_jobs(struct hyd_call *call, const ProtobufCMessage *request)
+{
+    const Hydra__V1__ListJobsRequest *in = (const Hydra__V1__ListJobsRequest *)request;
+    struct hyd_service *service = hyd_call_ctx(call);
+    struct hyd_arena_mark mark = hyd_arena_mark(&service->scratch);
+    Hydra__V1__ListJobsResponse out = HYDRA__V1__LIST_JOBS_RESPONSE__INIT;
+    const bool ok = list_jobs(service, in->include_closed, &service->scratch, &out);
+
+    hyd_handler_reply(call, ok ? &out.base : NULL);
+    hyd_arena_rewind(&service->scratch, mark);
+}
+
+/* ---- cost model ---- */
+
+void hyd_handle_get_cost_model(struct hyd_call *call, const ProtobufCMessage *request)
+{
+    const Hydra__V1__GetCostModelRequest *in =
+        (const Hydra__V1__GetCostModelRequest *)request;
+    struct hyd_service *service = hyd_call_ctx(call);
+    struct hyd_arena_mark mark = hyd_arena_mark(&service->scratch);
+    Hydra__V1__GetCostModelResponse out = HYDRA__V1__GET_COST_MODEL_RESPONSE__INIT;
+    const struct hyd_job *job = find_job(call, in->job);
+
+    if (job == NULL) {
+        return;
+    }
+    out.cost = hyd_convert_cost(&job->setup.cost[HYD_PASS_TRAIN], &service->scratch);
+    hyd_handler_reply(call, out.cost == NULL ? NULL : &out.base);
+    hyd_arena_rewind(&service->scratch, mark);
+}
+
+static hyd_status check_seconds(const char *field, double s, bool may_be_zero,
+                                struct hyd_error *err)
+{
+    if (!isinf(s) && (s > 0.0 || (may_be_zero && s == 0.0))) {
+        return HYD_OK;
+    }
+    return hyd_error_value(err, HYD_ERR_INVALID, field,
+                           may_be_zero ? "finite and >= 0" : "finite and > 0", "%g", s);
+}
+
+/* a and b of a training step; a forward step keeps its share of them. */
+static hyd_status set_cost(struct hyd_job *job, const Hydra__V1__CostModel *cost,
+                           struct hyd_error *err)
+{
+    struct hyd_cost *train = &job->setup.cost[HYD_PASS_TRAIN];
+    struct hyd_cost *forward = &job->setup.cost[HYD_PASS_FORWARD];
+    hyd_status st = HYD_OK;
+
+    if (cost == NULL) {
+        return hyd_error_value(err, HYD_ERR_INVALID, "cost", "given", "missing");
+    }
+    st = check_seconds("cost.a_s", cost->a_s, false, err);
+    if (st == HYD_OK) {
+        st = check_seconds("cost.b_s", cost->b_s, true, err);
+    }
+    if (st == HYD_OK) {
+        st = check_seconds("cost.cell_s", cost->cell_s, true, err);
+    }
+    if (st != HYD_OK) {
+        return st;
+    }
+    forward->a_s *= cost->a_s / train->a_s;
+    forward->b_s =
+        train->b_s > 0.0 ? forward->b_s * (cost->b_s / train->b_s) : cost->b_s;
+    forward->cell_s = train->cell_s > 0.0
+                          ? forward->cell_s * (cost->cell_s / train->cell_s)
+                          : cost->cell_s;
+    train->a_s = cost->a_s;
+    train->b_s = cost->b_s;
+    train->cell_s = cost->cell_s;
+    train->version++;
+    forward->version = train->version;
+    return HYD_OK;
+}
+
+void hyd_handle_set_cost_model(struct hyd_call *call, const ProtobufCMessage *request)
+{
+    const Hydra__V1__SetCostModelRequest *in =
+        (const Hydra__V1__SetCostModelRequest *)request;
+    struct hyd_service *service = hyd_call_ctx(call);
+    struct hyd_arena_mark mark = hyd_arena_mark(&service->scratch);
+    Hydra__V1__SetCostModelResponse out = HYDRA__V1__SET_COST_MODEL_RESPONSE__INIT;
+    struct hyd_job *job = find_job(call, in->job);
+    struct hyd_error err = {0};
+    hyd_status st = HYD_OK;
+
+    if (job == NULL) {
+        return;
+    }
+    st = set_cost(job, in->cost, &err);
+    if (st != HYD_OK) {
+        hyd_call_fail(call, st, &err);
+    } else {
+        hyd_log_info(service->config.log, "cost model set",
+                     "job=%s version=%" PRIu32 " a_s=%g b_s=%g", hyd_job_name(job),
+                     job->setup.cost[0].version, in->cost->a_s, in->cost->b_s);
+        out.cost =
+            hyd_convert_cost(&job->setup.cost[HYD_PASS_TRAIN], &service->scratch);
+        hyd_handler_reply(call, out.cost == NULL ? NULL : &out.base);
+    }
+    hyd_arena_rewind(&service->scratch, mark);
+}
+
+/* ---- workers ---- */
+
+static const char *state_of(const struct hyd_job *job,
+                            const struct hyd_step_agent *agent)
+{
+    uint64_t step = 0;
+
+    if (agent->draining) {
+        return "draining";
+    }
+    if (!agent->member) {
+        return "attached";
+    }
+    if (hyd_step_phase(job->machine) != HYD_EPOCH_READY) {
+        return "joining";
+    }
+    return hyd_step_in_flight(job->machine, &step) && !agent->reported ? "running"
+                                                                       : "ready";
+}
+
+static bool add_worker(const struct hyd_job *job, uint32_t slot,
+                       struct hyd_arena *arena, Hydra__V1__ListWorkersResponse *out)
+{
+    const struct hyd_step_agent *agent = hyd_step_agent(job->machine, slot);
+    Hydra__V1__WorkerInfo *info = hyd_arena_take(arena, 1, sizeof *info);
+
+    if (info == NULL) {
+        return false;
+    }
+    hydra__v1__worker_info__init(info);
+    info->job = job->spec->name;
+    /* Messages are not const; nobody writes through these. */
+    info->node = (char *)(uintptr_t)agent->node;
+    info->state = (char *)(uintptr_t)state_of(job, agent);
+    info->first_rank = agent->member ? agent->first_rank : agent->fixed_first_rank;
+    info->ranks = agent->n_ranks;
+    info->epoch = agent->member ? hyd_step_epoch(job->machine) : 0;
+    info->compute = job->agent[slot]->compute;
+    info->transport = job->agent[slot]->transport;
+    info->heartbeat_age_ms =
+        (uint32_t)(hyd_service_now_ms(job->service) - agent->heard_ms);
+    out->workers[out->n_workers++] = info;
+    return true;
+}
+
+static bool list_workers(const struct hyd_service *service, const struct hyd_job *only,
+                         struct hyd_arena *arena, Hydra__V1__ListWorkersResponse *out)
+{
+    out->workers = hyd_arena_take(arena, service->n_agents, sizeof(void *));
+    if (out->workers == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < service->n_jobs; i++) {
+        const struct hyd_job *job = service->job[i];
+
+        for (uint32_t slot = 0; slot < job->n_slots; slot++) {
+            if ((only == NULL || job == only) && job->agent[slot] != NULL &&
+                !add_worker(job, slot, arena, out)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+void hyd_handle_list_workers(struct hyd_call *call, const ProtobufCMessage *request)
+{
+    const Hydra__V1__ListWorkersRequest *in =
+        (const Hydra__V1__ListWorkersRequest *)request;
+    struct hyd_service *service = hyd_call_ctx(call);
+    struct hyd_arena_mark mark = hyd_arena_mark(&service->scratch);
+    Hydra__V1__ListWorkersResponse out = HYDRA__V1__LIST_WORKERS_RESPONSE__INIT;
+    const struct hyd_job *only = NULL;
+    bool ok = false;
+
+    if (in->job[0] != '\0') {
+        only = find_job(call, in->job);
+        if (only == NULL) {
+            return;
+        }
+    }
+    ok = list_workers(service, only, &service->scratch, &out);
+    hyd_handler_reply(call, ok ? &out.base : NULL);
+    hyd_arena_rewind(&service->scratch, mark);
+}
+
+void hyd_handle_drain_node(struct hyd_call *call, const ProtobufCMessage *request)
+{
+    const Hydra__V1__DrainNodeRequest *in =
+        (const Hydra__V1__DrainNodeRequest *)request;
+    Hydra__V1__DrainNodeResponse out = HYDRA__V1__DRAIN_NODE_RESPONSE__INIT;
+    struct hyd_job *job = find_job(call, in->job);
+    struct hyd_error err = {0};
+
+    if (job == NULL) {
+        return;
+    }
+    for (uint32_t slot = 0; slot < job->n_slots; slot++) {
+        const struct hyd_step_agent *agent = hyd_step_agent(job->machine, slot);
+        const struct hyd_step_event event = {
+            .kind = HYD_STEP_EV_DRAIN, .agent = slot, .reason = in->reason};
+
+        if (agent != NULL && strcmp(agent->node, in->node) == 0) {
+            (void)hyd_job_feed(job, &event, NULL);
+            out.agents++;
+        }
+    }
+    if (out.agents == 0) {
+        hyd_call_fail(call,
+                      hyd_error_value(&err, HYD_ERR_NOT_FOUND, "node",
+                                      "a node that `hydractl workers` lists", "'%.40s'",
+                                      in->node),
+                      &err);
+        return;
+    }
+    hyd_handler_reply(call, &out.base);
+}

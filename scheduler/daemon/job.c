@@ -1,0 +1,162 @@
+/* job.c - see job.h. */
+#include "scheduler/daemon/job.h"
+
+#include <string.h>
+
+#include "common/rpc/codec.h"
+#include "scheduler/daemon/service.h"
+
+#include "common/base/banned.h"
+
+static const struct hyd_alloc *alloc_of(const struct hyd_job *job)
+{
+    return job->service->config.alloc;
+}
+
+const char *hyd_job_name(const struct hyd_job *job)
+{
+    return job->spec->name;
+}
+
+bool hyd_job_runs_agents(const struct hyd_job *job)
+{
+    return job->spec->run == HYDRA__V1__RUN_MODE__RUN_AGENTS;
+}
+
+static hyd_status keep_words(struct hyd_job *job, const Hydra__V1__JobSpec *spec)
+{
+    job->asked_bytes = hyd_codec_size_bytes(&spec->base);
+    job->asked = hyd_alloc_array(alloc_of(job), job->asked_bytes, 1);
+    if (job->asked == NULL) {
+        return HYD_ERR_NO_MEMORY; /* a specification with a name is never empty */
+    }
+    hyd_codec_encode(&spec->base, job->asked);
+    return HYD_OK;
+}
+
+bool hyd_job_same(const struct hyd_job *job, const Hydra__V1__JobSpec *spec)
+{
+    uint8_t *words = NULL;
+    bool same = false;
+
+    if (hyd_codec_size_bytes(&spec->base) != job->asked_bytes) {
+        return false;
+    }
+    words = hyd_alloc_array(alloc_of(job), job->asked_bytes, 1);
+    if (words == NULL) {
+        return false;
+    }
+    hyd_codec_encode(&spec->base, words);
+    same = memcmp(words, job->asked, job->asked_bytes) == 0;
+    hyd_alloc_free(alloc_of(job), words);
+    return same;
+}
+
+static hyd_status make_machine(struct hyd_job *job)
+{
+    struct hyd_step_config config =
+        hyd_daemon_step_config(job->service->config.settings);
+
+    config.run_agents = hyd_job_runs_agents(job);
+    config.n_ranks = job->setup.input.pool.n_ranks;
+    config.wait_members_ms = 1000 * (uint64_t)job->spec->wait_members_s;
+    return hyd_step_create(alloc_of(job), &config, 0, &job->machine);
+}
+
+hyd_status hyd_job_create(struct hyd_service *service, struct hyd_arena *take_arena,
+                          Hydra__V1__JobSpec *spec, struct hyd_job **ret_job,
+                          struct hyd_error *err)
+{
+    const struct hyd_alloc *alloc = service->config.alloc;
+    struct hyd_job *job = hyd_alloc_zeroed(alloc, 1, sizeof *job);
+    hyd_status st = HYD_OK;
+
+    if (job == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    job->service = service;
+    job->spec = spec;
+    hyd_arena_init(&job->arena, alloc);
+    st = spec == NULL ? HYD_OK : keep_words(job, spec);
+    if (st == HYD_OK) {
+        st = hyd_convert_job_spec(spec, &job->arena, service->config.settings,
+                                  &job->setup, err);
+    }
+    if (st == HYD_OK) {
+        st = make_machine(job);
+    }
+    if (st != HYD_OK) {
+        hyd_job_free(job);
+        return st;
+    }
+    job->spec_arena = *take_arena;
+    job->open = true;
+    *ret_job = job;
+    return HYD_OK;
+}
+
+void hyd_job_free(struct hyd_job *job)
+{
+    if (job == NULL) {
+        return;
+    }
+    if (job->ticket != NULL) {
+        hyd_planning_cancel(job->ticket);
+    }
+    for (size_t i = 0; i < job->n_steps; i++) {
+        hyd_job_free_step(job, job->step[i]);
+    }
+    hyd_step_free(job->machine);
+    hyd_alloc_free(alloc_of(job), job->step);
+    hyd_alloc_free(alloc_of(job), job->agent);
+    hyd_alloc_free(alloc_of(job), job->asked);
+    if (job->spec_arena.alloc != NULL) {
+        hyd_arena_release(&job->spec_arena);
+    }
+    hyd_arena_release(&job->arena);
+    hyd_alloc_free(alloc_of(job), job);
+}
+
+hyd_status hyd_job_feed(struct hyd_job *job, const struct hyd_step_event *event,
+                        struct hyd_error *err)
+{
+    const hyd_status st = hyd_step_handle(
+        job->machine, hyd_service_now_ms(job->service), event, NULL, err);
+
+    if (st == HYD_OK) {
+        hyd_job_carry_out(job);
+    }
+    return st;
+}
+
+static uint32_t ready_ranks(const struct hyd_job *job)
+{
+    uint32_t n = 0;
+
+    for (uint32_t slot = 0; slot < hyd_step_n_slots(job->machine); slot++) {
+        const struct hyd_step_agent *agent = hyd_step_agent(job->machine, slot);
+
+        n += agent != NULL && agent->member && agent->ready ? agent->n_ranks : 0;
+    }
+    return n;
+}
+
+Hydra__V1__JobInfo *hyd_job_info(const struct hyd_job *job, struct hyd_arena *arena)
+{
+    Hydra__V1__JobInfo *info = hyd_arena_take(arena, 1, sizeof *info);
+
+    if (info == NULL) {
+        return NULL;
+    }
+    hydra__v1__job_info__init(info);
+    info->spec = job->spec;
+    info->open = job->open;
+    info->epoch = hyd_step_epoch(job->machine);
+    info->members = ready_ranks(job);
+    info->has_step = job->has_step;
+    info->last_step = job->last_step;
+    info->steps_done = job->steps_done;
+    info->steps_failed = job->steps_failed;
+    info->scope = hyd_convert_scope(job->setup.cost[0].scope);
+    return info;
+}

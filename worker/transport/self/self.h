@@ -17,10 +17,11 @@ enum { HYD_SELF_NAME_BYTES = 64 };
 /* A posted group; freed records are kept for the next. */
 struct hyd_self_record {
     struct hyd_self_record *next;
-    struct hyd_op_group *group;
+    struct hyd_op_group *group; /* the caller's; not touched once n_open is 0 */
     struct hyd_op op[2 * HYD_GROUP_MAX_OPS];
     bool done[2 * HYD_GROUP_MAX_OPS];
     uint32_t n_ops;
+    uint32_t n_open;
 };
 
 struct hyd_self_member {

@@ -100,11 +100,17 @@ static hyd_status check_ops(const struct hyd_transport *transport,
                                                                 : HYD_OK;
 }
 
+static bool peer_lost(const struct hyd_transport *transport, uint32_t peer)
+{
+    return transport->cancelled[peer] || transport->world->member[peer].gone;
+}
+
 static void end_op(struct hyd_self_record *record, uint32_t i, hyd_status status)
 {
     struct hyd_op_group *group = record->group;
 
     record->done[i] = true;
+    record->n_open--;
     group->n_pending--;
     if (group->status == HYD_OK && status != HYD_OK) {
         group->status = status;
@@ -115,14 +121,13 @@ static void end_op(struct hyd_self_record *record, uint32_t i, hyd_status status
 /* Take finished groups off the front, so that the next one runs. */
 static void pop_done(struct hyd_transport *transport)
 {
-    while (transport->first != NULL && transport->first->group->n_pending == 0) {
+    while (transport->first != NULL && transport->first->n_open == 0) {
         struct hyd_self_record *record = transport->first;
 
         transport->first = record->next;
         if (transport->first == NULL) {
             transport->last = NULL;
         }
-        record->group->private_state = NULL;
         record->next = transport->spare;
         transport->spare = record;
     }
@@ -155,9 +160,9 @@ static hyd_status self_post_group(struct hyd_transport *transport,
         (void)pthread_mutex_unlock(&transport->world->lock);
         return HYD_ERR_NO_MEMORY;
     }
-    *record = (struct hyd_self_record){.group = group, .n_ops = (uint32_t)n_ops};
-    *group =
-        (struct hyd_op_group){.n_pending = (uint32_t)n_ops, .private_state = record};
+    *record = (struct hyd_self_record){
+        .group = group, .n_ops = (uint32_t)n_ops, .n_open = (uint32_t)n_ops};
+    *group = (struct hyd_op_group){.n_pending = (uint32_t)n_ops};
     for (size_t i = 0; i < n_ops; i++) {
         record->op[i] = op[i];
         if (transport->chaos != 0 && op[i].kind == HYD_OP_RECV && op[i].bytes > 0) {
@@ -165,6 +170,8 @@ static hyd_status self_post_group(struct hyd_transport *transport,
         }
         if (transport->aborted) {
             end_op(record, (uint32_t)i, HYD_ERR_CANCELLED);
+        } else if (peer_lost(transport, op[i].peer)) {
+            end_op(record, (uint32_t)i, HYD_ERR_UNAVAILABLE);
         }
     }
     if (transport->last != NULL) {
@@ -205,11 +212,6 @@ static bool find_partner(const struct hyd_transport *transport, uint32_t i,
 
     return peer != NULL && first_open(transport, op->kind, op->peer, &own) &&
            own == i && first_open(peer, other, transport->rank, ret_j);
-}
-
-static bool peer_lost(const struct hyd_transport *transport, uint32_t peer)
-{
-    return transport->cancelled[peer] || transport->world->member[peer].gone;
 }
 
 /* Something can be done about operation i right now. */

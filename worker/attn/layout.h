@@ -46,12 +46,12 @@ struct hyd_attn_model {
 /* The ranks that share each of some sequences, in one microbatch. */
 struct hyd_group {
     uint32_t microbatch;
-    const uint32_t *rank; /* [u * r], member order; any distinct ranks of the world */
     uint32_t u;
     uint32_t r;
+    uint32_t n_seqs; /* >= 1 */
+    const uint32_t *rank; /* [u * r], member order; any distinct ranks of the world */
     const uint32_t *id; /* [n_seqs], ascending or not; names of the sequences */
     const uint32_t *length_tokens; /* [n_seqs]; 0 is fine */
-    uint32_t n_seqs; /* >= 1 */
 };
 
 /* n tokens of a sequence from position pos on. */

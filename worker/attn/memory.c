@@ -168,24 +168,27 @@ static struct coefficients coefficients_of(const struct hyd_attn_model *model,
     return c;
 }
 
-/* Bytes of the lanes when all rows of the cell were in the largest group. */
+/* Bytes of the lanes when all rows of the cell were in the largest group. rows: q and kv
+ * heads times rows, after the exchange and in its messages. */
 static uint64_t work_bound(const struct hyd_attn_model *model,
-                           const struct coefficients *c, uint64_t q, uint64_t kv,
-                           const uint64_t rows_stage[2])
+                           const struct hyd_attn_limits *limits, bool replicated,
+                           const uint64_t rows[2], const uint64_t rows_stage[2])
 {
+    uint64_t q = rows[0];
+    uint64_t kv = rows[1];
     uint64_t d = model->d;
     uint64_t e = hyd_dtype_bytes(model->dtype);
-    uint64_t grad = c->replicated ? sizeof(float) : e;
+    uint64_t grad = replicated ? sizeof(float) : e;
     uint64_t stage_forward = 2 * (rows_stage[0] + 2 * rows_stage[1]) * d * e;
     uint64_t stage_backward =
         2 * (rows_stage[0] * d * e + 2 * rows_stage[1] * d * grad) +
-        (c->replicated ? 2 * rows_stage[1] * d * sizeof(float) : 0);
+        (replicated ? 2 * rows_stage[1] * d * sizeof(float) : 0);
     uint64_t ring = 4 * kv * d * e;
     uint64_t forward = q * d * sizeof(float) + larger(stage_forward, ring);
     uint64_t backward = q * d * e + q * sizeof(float) + q * d * sizeof(float) +
                         6 * kv * d * sizeof(float) + larger(stage_backward, ring);
 
-    return larger(forward, backward);
+    return limits->n_saved > 0 ? larger(forward, backward) : forward;
 }
 
 void hyd_memory_parts(const struct hyd_attn_model *model,
@@ -196,20 +199,24 @@ void hyd_memory_parts(const struct hyd_attn_model *model,
     uint64_t slack = 2 * (uint64_t)limits->split_seqs;
     uint64_t q = c.q_token * limits->cell_tokens + c.q_slack * slack;
     uint64_t kv = c.kv_token * limits->cell_tokens + c.kv_slack * slack;
+    const uint64_t rows[2] = {q, kv};
     /* Staging: all heads of own tokens one way, own heads of others' tokens the other;
      * kv heads replicated at most kv_token times. */
     uint64_t own_rows = limits->cell_tokens + slack;
     uint64_t stage[2] = {larger(q, own_rows * model->n_heads),
                          larger(kv, own_rows * larger(c.kv_token, model->n_kv_heads))};
-    uint64_t kept = q * 2 + kv * 2;
+    uint64_t kept = (limits->n_saved > 0 ? 2 : 1) * q + 2 * kv;
     bool nothing_kept = limits->max_u == 1 && limits->dense;
 
+    if (limits->max_u == 1) {
+        stage[0] = stage[1] = 0; /* nothing is exchanged */
+    }
     *ret_parts = (struct hyd_memory_parts){
         .tensor_bytes = nothing_kept ? 0
                                      : hyd_memory_align(kept * model->d *
                                                         hyd_dtype_bytes(model->dtype)),
         .lse_bytes = hyd_memory_align(q * sizeof(float)),
-        .work_bytes = work_bound(model, &c, q, kv, stage) +
+        .work_bytes = work_bound(model, limits, c.replicated, rows, stage) +
                       (uint64_t)2 * ALIGN_BYTES * (LANE_REGIONS + 2 * HYD_MAX_ULYSSES),
         .n_slots = limits->n_saved > 0 ? limits->n_saved : 1,
     };

@@ -117,16 +117,16 @@ static void group_is_refused_when_it_cannot_run(void **state)
     static const uint32_t huge[] = {INT32_MAX, 1};
     const struct hyd_attn_model model = {.d = 64, .n_heads = 8, .n_kv_heads = 2};
     const struct refusal refusal[] = {
-        {{0, ranks, 0, 1, id, length, 2}, "u"},
-        {{0, ranks, 17, 1, id, length, 2}, "u"},
-        {{0, ranks, 9, 1, id, length, 2}, "u"},
-        {{0, ranks, 1, 0, id, length, 2}, "r"},
-        {{0, ranks, 2, 4, id, length, 2}, "r"},
-        {{0, ranks, 8, 0x20000001U, id, length, 2}, "r"},
-        {{0, twice, 2, 2, id, length, 2}, "ranks"},
-        {{0, far, 2, 1, id, length, 2}, "ranks"},
-        {{0, ranks, 2, 1, id, length, 0}, "ids"},
-        {{0, ranks, 2, 1, id, huge, 2}, "lengths"},
+        {{0, 0, 1, 2, ranks, id, length}, "u"},
+        {{0, 17, 1, 2, ranks, id, length}, "u"},
+        {{0, 9, 1, 2, ranks, id, length}, "u"},
+        {{0, 1, 0, 2, ranks, id, length}, "r"},
+        {{0, 2, 4, 2, ranks, id, length}, "r"},
+        {{0, 8, 0x20000001U, 2, ranks, id, length}, "r"},
+        {{0, 2, 2, 2, twice, id, length}, "ranks"},
+        {{0, 2, 1, 2, far, id, length}, "ranks"},
+        {{0, 2, 1, 0, ranks, id, length}, "ids"},
+        {{0, 2, 1, 2, ranks, id, huge}, "lengths"},
     };
 
     (void)state;
@@ -145,10 +145,10 @@ static void groups_run_by_degree_then_by_smallest_id(void **state)
     static const uint32_t id_a[] = {9, 2};
     static const uint32_t id_b[] = {3, 4};
     static const uint32_t length[] = {5, 7};
-    const struct hyd_group wide = {0, ranks, 2, 2, id_b, length, 2};
-    const struct hyd_group low = {0, ranks, 2, 1, id_a, length, 2};
-    const struct hyd_group high = {0, ranks, 1, 2, id_b, length, 2};
-    const struct hyd_group later = {1, ranks, 2, 2, id_a, length, 2};
+    const struct hyd_group wide = {0, 2, 2, 2, ranks, id_b, length};
+    const struct hyd_group low = {0, 2, 1, 2, ranks, id_a, length};
+    const struct hyd_group high = {0, 1, 2, 2, ranks, id_b, length};
+    const struct hyd_group later = {1, 2, 2, 2, ranks, id_a, length};
 
     (void)state;
     assert_true(hyd_group_compare(&wide, &low) < 0);
@@ -163,7 +163,7 @@ static void maps_say_so_when_there_is_no_such_place(void **state)
     static const uint32_t ranks[] = {0, 1};
     static const uint32_t id[] = {0};
     static const uint32_t length[] = {5};
-    const struct hyd_group group = {0, ranks, 1, 2, id, length, 1};
+    const struct hyd_group group = {0, 1, 2, 1, ranks, id, length};
     uint32_t a = 77, b = 77;
 
     (void)state;

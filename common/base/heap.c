@@ -1,39 +1,54 @@
 /* heap.c - see heap.h. */
 #include "common/base/heap.h"
 
-#include <stdbool.h>
-
 #include "common/base/check.h"
 
-static bool before(struct hyd_heap_item a, struct hyd_heap_item b)
+/* Without branches: which of two children is smaller cannot be foretold. */
+static size_t before(struct hyd_heap_item a, struct hyd_heap_item b)
 {
-    if (a.key != b.key) {
-        return a.key < b.key;
-    }
-    return a.id < b.id;
+    return (size_t)(a.key < b.key) | ((size_t)(a.key == b.key) & (size_t)(a.id < b.id));
 }
 
-static void sift_down(struct hyd_heap *heap, size_t at)
+/* Move up from `at` while the parent comes later; stop above `top`. */
+static void sift_up(struct hyd_heap *heap, size_t at, size_t top,
+                    struct hyd_heap_item moving)
 {
-    struct hyd_heap_item moving = heap->item[at];
+    while (at > top) {
+        const size_t parent = (at - 1) / 2;
 
-    for (;;) {
-        size_t child = 2 * at + 1;
-
-        if (child >= heap->n_items) {
+        if (before(moving, heap->item[parent]) == 0) {
             break;
         }
-        if (child + 1 < heap->n_items &&
-            before(heap->item[child + 1], heap->item[child])) {
-            child++;
-        }
-        if (!before(heap->item[child], moving)) {
-            break;
-        }
-        heap->item[at] = heap->item[child];
-        at = child;
+        heap->item[at] = heap->item[parent];
+        at = parent;
     }
     heap->item[at] = moving;
+}
+
+/*
+ * The hole at `at` goes down along the smaller children to a leaf, and the item that
+ * belonged there comes up from it: one comparison a level, and few on the way up, since
+ * what sinks in a heap of loads is mostly large.
+ */
+static void sift_down(struct hyd_heap *heap, size_t at)
+{
+    struct hyd_heap_item *item = heap->item;
+    const struct hyd_heap_item moving = item[at];
+    const size_t n = heap->n_items;
+    const size_t top = at;
+    size_t child = 2 * at + 1;
+
+    while (child + 1 < n) {
+        child += before(item[child + 1], item[child]);
+        item[at] = item[child];
+        at = child;
+        child = 2 * at + 1;
+    }
+    if (child < n) {
+        item[at] = item[child];
+        at = child;
+    }
+    sift_up(heap, at, top, moving);
 }
 
 void hyd_heap_init(struct hyd_heap *heap, struct hyd_heap_item *item, size_t n_items,
@@ -49,20 +64,10 @@ void hyd_heap_init(struct hyd_heap *heap, struct hyd_heap_item *item, size_t n_i
 void hyd_heap_push(struct hyd_heap *heap, double key, uint32_t id)
 {
     const struct hyd_heap_item moving = {key, id};
-    size_t at = heap->n_items;
 
     hyd_assert(heap->n_items < heap->capacity);
     heap->n_items++;
-    while (at > 0) {
-        size_t parent = (at - 1) / 2;
-
-        if (!before(moving, heap->item[parent])) {
-            break;
-        }
-        heap->item[at] = heap->item[parent];
-        at = parent;
-    }
-    heap->item[at] = moving;
+    sift_up(heap, heap->n_items - 1, 0, moving);
 }
 
 struct hyd_heap_item hyd_heap_pop(struct hyd_heap *heap)

@@ -101,7 +101,8 @@ static bool fill_forms(const struct hyd_degree_table *table, double longest,
     bool has_short = false;
 
     for (uint32_t u = HYD_MAX_ULYSSES; u > 0; u--) {
-        const bool in_node = degree->node != 0 || pool->ranks_per_node % u == 0;
+        const bool in_node = degree->node != 0 || pool->ranks_per_node % u == 0 ||
+                             pool->n_ranks <= pool->ranks_per_node;
 
         if (!hyd_cost_u_allowed(cost, u, degree->d) || u > pool->ranks_per_node ||
             !in_node || (has_short && degree->d / u > 8)) {
@@ -142,7 +143,8 @@ static void set_blocks(const struct hyd_cost *cost, const struct hyd_pool *pool,
     const uint32_t node = pool->ranks_per_node;
 
     hyd_assert(d > 0);
-    if (hyd_cost_fits_node(cost, d) && d <= node && node % d != 0) {
+    if (hyd_cost_fits_node(cost, d) && d <= node && node % d != 0 &&
+        node < pool->n_ranks) {
         degree->node = node;
         degree->n_blocks = pool->n_ranks / node * (node / d) + pool->n_ranks % node / d;
     } else {

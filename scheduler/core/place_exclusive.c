@@ -172,6 +172,9 @@ static uint32_t open_tile(struct hyd_tiles *x, const struct want *want)
     uint32_t n_aside = 0;
     uint32_t found = NO_BLOCK;
 
+    if (want->tokens / d > x->in->table->cap_tokens) {
+        return NO_BLOCK; /* no size is as wide as it should be */
+    }
     while (found == NO_BLOCK && x->open.n_items > 0) {
         const struct hyd_heap_item top = x->open.item[0];
         const uint32_t m = x->middle[top.id];

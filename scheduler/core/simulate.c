@@ -30,6 +30,29 @@ hyd_status hyd_sim_init(struct hyd_sim *sim, const struct hyd_pipeline_program *
     return HYD_OK;
 }
 
+/* Largest of n numbers, n >= 2: four chains, so that none waits for another. */
+static double latest(const double *ready_s, uint32_t n)
+{
+    double a = ready_s[0];
+    double b = ready_s[1];
+    double c = a;
+    double d = b;
+    uint32_t k = 2;
+
+    for (; k + 4 <= n; k += 4) {
+        a = ready_s[k] > a ? ready_s[k] : a;
+        b = ready_s[k + 1] > b ? ready_s[k + 1] : b;
+        c = ready_s[k + 2] > c ? ready_s[k + 2] : c;
+        d = ready_s[k + 3] > d ? ready_s[k + 3] : d;
+    }
+    for (; k < n; k++) {
+        a = ready_s[k] > a ? ready_s[k] : a;
+    }
+    a = c > a ? c : a;
+    b = d > b ? d : b;
+    return a > b ? a : b;
+}
+
 /* All members start when the last is ready and end together. */
 static void run_group(const struct hyd_sim_cells *cells,
                       const struct hyd_sim_group *group, double share, double *row)
@@ -50,10 +73,7 @@ static void run_group(const struct hyd_sim_cells *cells,
         return;
     }
     row += group->first;
-    for (uint32_t k = 0; k < n; k++) {
-        end_s = row[k] > end_s ? row[k] : end_s;
-    }
-    end_s += share * group->seconds;
+    end_s = (n > 1 ? latest(row, n) : row[0]) + share * group->seconds;
     for (uint32_t k = 0; k < n; k++) {
         row[k] = end_s;
     }

@@ -19,3 +19,5 @@ foreach(name
 endforeach()
 target_link_libraries(unit_scheduler_golden PRIVATE PkgConfig::JANSSON)
 hydra_add_test(conform "" policy LIBS hydra_test_gen hydra_sched)
+hydra_add_test(prop "" place LIBS hydra_test_gen hydra_sched)
+hydra_add_test(prop "" hydra LIBS hydra_test_gen hydra_sched)

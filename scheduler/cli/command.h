@@ -20,9 +20,12 @@ struct hyd_command {
 /* Terminated by a row without a name, in the order in which they are listed. */
 extern const struct hyd_command hyd_command_table[];
 
+int hyd_cmd_check(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_devices(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_lengths(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_mock(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_models(struct hyd_cli *cli, int argc, char **argv);
+int hyd_cmd_plan(struct hyd_cli *cli, int argc, char **argv);
+int hyd_cmd_policies(struct hyd_cli *cli, int argc, char **argv);
 
 #endif

@@ -89,6 +89,7 @@ static hyd_status read_value(const struct hyd_json_row *row, const json_t *value
         memcpy(field, json_string_value(value), json_string_length(value) + 1);
         return HYD_OK;
     case HYD_JSON_IGNORED:
+    case HYD_JSON_PLACE:
         return HYD_OK;
     }
     return HYD_OK;
@@ -145,6 +146,8 @@ static json_t *write_value(const struct hyd_json_row *row, const void *field)
         return json_boolean(flag);
     case HYD_JSON_TEXT:
         return json_string(field);
+    case HYD_JSON_PLACE:
+        return json_null();
     case HYD_JSON_IGNORED:
         break;
     }

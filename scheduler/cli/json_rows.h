@@ -25,7 +25,8 @@ enum hyd_json_kind {
     HYD_JSON_REAL, /* double */
     HYD_JSON_FLAG, /* bool */
     HYD_JSON_TEXT, /* char[bytes] */
-    HYD_JSON_IGNORED, /* allowed, read or written by somebody else */
+    HYD_JSON_IGNORED, /* allowed; read by somebody else, not written */
+    HYD_JSON_PLACE, /* allowed; null is written in its place for the caller to replace */
 };
 
 struct hyd_json_row {

@@ -33,7 +33,7 @@ static const struct hyd_json_row device_rows[] = {
     {"name", NULL, HYD_JSON_TEXT, false, IN_DEVICE(name), 0, HYD_NAME_BYTES},
     {"source", NULL, HYD_JSON_TEXT, false, IN_DEVICE(source), 0, 160},
     {"gemm_flop_per_s", NULL, HYD_JSON_REAL, true, IN_DEVICE(gemm_flop_per_s), 1, 1e20},
-    {"attention", NULL, HYD_JSON_IGNORED, true, 0, 0, 0},
+    {"attention", NULL, HYD_JSON_PLACE, true, 0, 0, 0},
     {"nvlink_bytes_per_s", "nvlink", HYD_JSON_REAL, true, IN_DEVICE(nvlink_bytes_per_s),
      0, 1e18},
     {"nic_bytes_per_s", "nic", HYD_JSON_REAL, true, IN_DEVICE(nic_bytes_per_s), 0,

@@ -61,6 +61,12 @@ static void planner_names_the_field_that_is_wrong(void **state)
     cost.a_s = nan("");
     assert_int_equal(hyd_plan_input_check(&in, &err), HYD_ERR_INVALID);
     assert_string_equal(err.field, "cost.a_s");
+    cost.a_s = 1.0;
+    cost.backward_over_forward = 0.0;
+    assert_int_equal(hyd_plan_input_check(&in, &err), HYD_ERR_INVALID);
+    assert_string_equal(err.field, "cost.backward_over_forward");
+    in.pass = HYD_PASS_FORWARD; /* has no backward to compare with */
+    assert_int_equal(hyd_plan_input_check(&in, &err), HYD_OK);
 }
 
 static void planner_says_which_sequence_does_not_fit(void **state)

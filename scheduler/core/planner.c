@@ -136,7 +136,8 @@ static hyd_status check_pool(const struct hyd_plan_input *in, struct hyd_error *
     return HYD_OK;
 }
 
-static hyd_status check_cost(const struct hyd_cost *cost, struct hyd_error *err)
+static hyd_status check_cost(const struct hyd_cost *cost, enum hyd_pass pass,
+                             struct hyd_error *err)
 {
     const struct {
         const char *field;
@@ -156,7 +157,7 @@ static hyd_status check_cost(const struct hyd_cost *cost, struct hyd_error *err)
         return hyd_error_value(err, HYD_ERR_INVALID, "cost.b_s",
                                "more than 0 where cost.a_s is 0", "%g", cost->b_s);
     }
-    if (!(cost->backward_over_forward >= 1.0)) {
+    if (pass == HYD_PASS_TRAIN && !(cost->backward_over_forward >= 1.0)) {
         return hyd_error_value(err, HYD_ERR_INVALID, "cost.backward_over_forward",
                                "at least 1", "%g", cost->backward_over_forward);
     }
@@ -189,7 +190,7 @@ hyd_status hyd_plan_input_check(const struct hyd_plan_input *in, struct hyd_erro
         st = check_pool(in, err);
     }
     if (st == HYD_OK) {
-        st = check_cost(in->cost, err);
+        st = check_cost(in->cost, in->pass, err);
     }
     return st;
 }

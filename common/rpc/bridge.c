@@ -8,6 +8,9 @@
 #include "common/rpc/bridge.h"
 
 #include <signal.h>
+#include <stdlib.h>
+
+#include <grpc/support/log.h>
 
 #include "common/base/check.h"
 #include "common/rpc/core.h"
@@ -82,6 +85,22 @@ static void *poll_queue(void *ctx)
     }
 }
 
+static void drop_log(gpr_log_func_args *args)
+{
+    (void)args;
+}
+
+/* A library does not write to stderr: what matters comes back as a status. gRPC's own
+ * variable turns its messages on, for somebody who looks for a fault. */
+static void quiet(void)
+{
+    const char *asked = getenv("GRPC_VERBOSITY");
+
+    if (asked == NULL || asked[0] == '\0') {
+        gpr_set_log_function(drop_log);
+    }
+}
+
 /* gRPC's threads inherit the mask: signals are the loop's. */
 static int start_threads(struct hyd_bridge *bridge)
 {
@@ -91,6 +110,7 @@ static int start_threads(struct hyd_bridge *bridge)
 
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_BLOCK, &all, &before);
+    quiet();
     grpc_init();
     bridge->queue = grpc_completion_queue_create_for_next(NULL);
     rc = pthread_create(&bridge->thread, NULL, poll_queue, bridge);

@@ -5,6 +5,7 @@
  *          thread through a lock-free list and one uv_async. All servers and clients of
  *          a process share one bridge; every callback of theirs runs on the loop thread,
  *          so the state behind them needs no locks.
+ *          gRPC's own messages are dropped unless GRPC_VERBOSITY is set.
  * Errors   HYD_ERR_NO_MEMORY; HYD_ERR_INTERNAL when libuv or the thread cannot start.
  * Owns     the thread and an async handle, which keeps the loop alive until close.
  *          Servers and clients must be freed before hyd_bridge_close; the memory goes

@@ -63,6 +63,8 @@ static void note_open(struct hyd_call *call)
 
     fix->n_opened++;
     fix->last_peer = *hyd_call_peer(call);
+    (void)snprintf(fix->last_address, sizeof fix->last_address, "%s",
+                   fix->last_peer.address);
     fix->last_left_ms = hyd_call_left_ms(call);
 }
 
@@ -318,7 +320,8 @@ static void on_run_limit(uv_timer_t *timer)
     *(bool *)timer->data = true;
 }
 
-void hyd_rpc_run(struct hyd_rpc_fixture *fix, const bool *until)
+void hyd_rpc_until(struct hyd_rpc_fixture *fix, bool (*done)(const void *ctx),
+                   const void *ctx)
 {
     uv_timer_t limit;
     bool late = false;
@@ -326,15 +329,41 @@ void hyd_rpc_run(struct hyd_rpc_fixture *fix, const bool *until)
     assert_int_equal(uv_timer_init(&fix->loop, &limit), 0);
     limit.data = &late;
     assert_int_equal(uv_timer_start(&limit, on_run_limit, RUN_LIMIT_MS, 0), 0);
-    while (!*until && !late) {
+    while (!done(ctx) && !late) {
         (void)uv_run(&fix->loop, UV_RUN_ONCE);
     }
     uv_close((uv_handle_t *)&limit, NULL);
-    while (uv_is_active((uv_handle_t *)&limit)) {
-        (void)uv_run(&fix->loop, UV_RUN_NOWAIT);
-    }
-    (void)uv_run(&fix->loop, UV_RUN_NOWAIT);
+    (void)uv_run(&fix->loop, UV_RUN_NOWAIT); /* closes the handle on this stack */
     assert_false(late);
+}
+
+static bool flag_set(const void *ctx)
+{
+    return *(const bool *)ctx;
+}
+
+void hyd_rpc_run(struct hyd_rpc_fixture *fix, const bool *until)
+{
+    hyd_rpc_until(fix, flag_set, until);
+}
+
+struct least {
+    const unsigned *count;
+    unsigned least;
+};
+
+static bool count_reached(const void *ctx)
+{
+    const struct least *least = ctx;
+
+    return *least->count >= least->least;
+}
+
+void hyd_rpc_wait(struct hyd_rpc_fixture *fix, const unsigned *count, unsigned least)
+{
+    const struct least goal = {count, least};
+
+    hyd_rpc_until(fix, count_reached, &goal);
 }
 
 /* --- client side --- */

@@ -45,7 +45,8 @@ struct hyd_rpc_fixture {
     unsigned n_cancelled;
     unsigned n_done; /* on_done */
     struct hyd_rpc_done last_done;
-    struct hyd_rpc_peer last_peer;
+    struct hyd_rpc_peer last_peer; /* its texts are gone; see below */
+    char last_address[64];
     int64_t last_left_ms;
     bool drained;
 };
@@ -61,6 +62,11 @@ struct hyd_server *hyd_rpc_make_server(struct hyd_rpc_fixture *fix,
 struct hyd_client *hyd_rpc_make_client(struct hyd_rpc_fixture *fix, const char *target);
 
 void hyd_rpc_run(struct hyd_rpc_fixture *fix, const bool *until);
+/* The same until *count has reached `least`. */
+void hyd_rpc_wait(struct hyd_rpc_fixture *fix, const unsigned *count, unsigned least);
+/* The same until a function says so. */
+void hyd_rpc_until(struct hyd_rpc_fixture *fix, bool (*done)(const void *ctx),
+                   const void *ctx);
 
 /* One call, with everything that came of it. */
 struct hyd_rpc_seen {

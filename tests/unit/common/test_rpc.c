@@ -104,14 +104,6 @@ static void unknown_method_is_unimplemented_at_once(void **state)
     }
 }
 
-/* Wait for something that the server will notice. */
-static void wait_for(const unsigned *count)
-{
-    while (*count == 0) {
-        (void)uv_run(&fix.loop, UV_RUN_ONCE);
-    }
-}
-
 static void deadline_ends_the_call_on_both_sides(void **state)
 {
     (void)state;
@@ -121,7 +113,7 @@ static void deadline_ends_the_call_on_both_sides(void **state)
 
         assert_int_equal(seen.result.status, HYD_ERR_TIMEOUT);
     }
-    wait_for(&fix.n_closed);
+    hyd_rpc_wait(&fix, &fix.n_closed, 1);
     assert_int_equal(fix.n_cancelled, 1);
     assert_int_equal(fix.last_done.code, 4);
 }
@@ -132,11 +124,11 @@ static void cancel_reaches_the_server(void **state)
 
     (void)state;
     hyd_rpc_begin(&fix, &hyd_test_unary, "never", 0, &seen);
-    wait_for(&fix.n_opened);
+    hyd_rpc_wait(&fix, &fix.n_opened, 1);
     hyd_client_cancel(seen.call);
     hyd_rpc_run(&fix, &seen.ended);
     assert_int_equal(seen.result.status, HYD_ERR_CANCELLED);
-    wait_for(&fix.n_closed);
+    hyd_rpc_wait(&fix, &fix.n_closed, 1);
     assert_int_equal(fix.n_cancelled, 1);
 }
 
@@ -202,28 +194,33 @@ static void reader_may_cancel_a_stream_from_a_message(void **state)
     hyd_rpc_run(&fix, &seen.ended);
     assert_int_equal(seen.result.status, HYD_ERR_CANCELLED);
     assert_int_equal(seen.n_messages, 3);
-    wait_for(&fix.n_closed);
+    hyd_rpc_wait(&fix, &fix.n_closed, 1);
     assert_int_equal(fix.n_cancelled, 1);
+}
+
+static bool writer_waits(const void *ctx)
+{
+    const struct hyd_rpc_seen *seen = ctx;
+    struct hyd_server_stats stats;
+
+    hyd_server_stats(fix.server, &stats);
+    assert_true(stats.queued_bytes <= 65536);
+    return seen->n_messages > 0 && stats.queued_bytes > 50000;
 }
 
 /* The client stops reading; the server's queue is bounded and the writer waits. */
 static void paused_reader_holds_the_writer_back(void **state)
 {
     struct hyd_rpc_seen seen = {.pause_after = 1};
-    struct hyd_server_stats stats;
 
     (void)state;
-    hyd_rpc_begin_stream(&fix, &hyd_test_stream, 5000, 10000, &seen);
-    do { /* until flow control stops the writer with a full queue */
-        (void)uv_run(&fix.loop, UV_RUN_ONCE);
-        hyd_server_stats(fix.server, &stats);
-        assert_true(stats.queued_bytes <= 65536);
-    } while (seen.n_messages == 0 || stats.queued_bytes < 50000);
+    hyd_rpc_begin_stream(&fix, &hyd_test_stream, 1500, 10000, &seen);
+    hyd_rpc_until(&fix, writer_waits, &seen);
     assert_int_equal(seen.n_messages, 1);
     hyd_client_pause(seen.call, false);
     hyd_rpc_run(&fix, &seen.ended);
     assert_int_equal(seen.result.status, HYD_OK);
-    assert_int_equal(seen.n_messages, 5000);
+    assert_int_equal(seen.n_messages, 1500);
 }
 
 static void slow_reader_is_closed_and_told_where_the_row_says_so(void **state)
@@ -233,7 +230,7 @@ static void slow_reader_is_closed_and_told_where_the_row_says_so(void **state)
 
     (void)state;
     hyd_rpc_begin_stream(&fix, &hyd_test_push_stream, 100000, 10000, &seen);
-    wait_for(&fix.n_closed);
+    hyd_rpc_wait(&fix, &fix.n_closed, 1);
     hyd_server_stats(fix.server, &stats);
     assert_int_equal(stats.slow_closed, 1);
     assert_int_equal(stats.queued_bytes, 0);
@@ -280,7 +277,7 @@ static void done_tells_code_bytes_and_time(void **state)
 {
     (void)state;
     assert_int_equal(unary("echo 123", 0).result.status, HYD_OK);
-    wait_for(&fix.n_done);
+    hyd_rpc_wait(&fix, &fix.n_done, 1);
     assert_ptr_equal(fix.last_done.spec, &hyd_test_unary);
     assert_int_equal(fix.last_done.code, 0);
     assert_false(fix.last_done.cancelled);

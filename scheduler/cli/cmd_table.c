@@ -9,6 +9,8 @@ const struct hyd_command hyd_command_table[] = {
     {"mock", "--lognormal ... -n N", "made-up lengths, as Megatron makes them",
      hyd_cmd_mock},
     {"plan", "LENGTHS --ranks R --cap C", "plan a step offline", hyd_cmd_plan},
+    {"compare", "LENGTHS --ranks R --cap C", "the same batch under several policies",
+     hyd_cmd_compare},
     {"check", "PLAN.json [LENGTHS]", "prove a plan, whoever made it", hyd_cmd_check},
     {"policies", "", "what is built in, and its options", hyd_cmd_policies},
     {"models", "[NAME]", "built-in model shapes", hyd_cmd_models},

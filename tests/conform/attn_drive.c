@@ -207,17 +207,23 @@ static void check_backward(const struct device *on, const struct attn_case *c)
     guarded_release(&delta);
 }
 
-void attn_drive_case(const struct device *on, struct attn_case *c)
+static void check_on_all(const struct devices *on, const struct attn_case *c)
+{
+    for (size_t i = 0; i < on->n; i++) {
+        check_forward(&on->device[i], c);
+        check_backward(&on->device[i], c);
+    }
+}
+
+void attn_drive_case(const struct devices *on, struct attn_case *c)
 {
     struct attn_case again = *c;
 
     attn_case_solve(c, 11);
-    check_forward(on, c);
-    check_backward(on, c);
+    check_on_all(on, c);
     attn_case_release(c);
     again.shape.dtype = HYD_DTYPE_BF16;
     attn_case_solve(&again, 12);
-    check_forward(on, &again);
-    check_backward(on, &again);
+    check_on_all(on, &again);
     attn_case_release(&again);
 }

@@ -1,5 +1,5 @@
 /*
- * attn_drive.h - run an attn_case on a device and compare with its answer.
+ * attn_drive.h - run an attn_case on every device and compare with its answer.
  *
  * What     Forward and backward in fp32 and bf16, all calls of the case in turn, with
  *          guard words around every buffer and NaN in every row that no unit names.
@@ -16,6 +16,6 @@
 #include "tests/conform/guarded.h"
 
 /* Releases the case. */
-void attn_drive_case(const struct device *on, struct attn_case *c);
+void attn_drive_case(const struct devices *on, struct attn_case *c);
 
 #endif

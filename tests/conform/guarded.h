@@ -10,12 +10,7 @@
 #ifndef HYD_TESTS_CONFORM_GUARDED_H
 #define HYD_TESTS_CONFORM_GUARDED_H
 
-#include "worker/compute/compute.h"
-
-struct device {
-    const struct hyd_compute_ops *ops;
-    struct hyd_compute *dev;
-};
+#include "tests/conform/devices.h"
 
 struct guarded {
     const struct device *on;

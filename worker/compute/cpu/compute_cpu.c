@@ -1,29 +1,19 @@
 /* compute_cpu.c - the CPU backend of worker/compute/compute.h. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "worker/compute/attn_check.h"
+#include "worker/compute/cpu/device.h"
 #include "worker/compute/cpu/move.h"
-#include "worker/compute/cpu/plain.h"
 
 extern const struct hyd_compute_ops hyd_compute_cpu;
 
-enum { ALIGN_BYTES = 64, DESCRIBE_BYTES = 96 };
+enum { ALIGN_BYTES = 64 };
 
-struct hyd_compute {
-    const struct hyd_alloc *alloc;
-    struct hyd_buf scratch; /* lent */
-    double compute_s, copy_s;
-    char describe[DESCRIBE_BYTES];
-};
-
-static double thread_cpu_s(void)
+/* Thread-CPU seconds of the whole device so far. */
+static double device_s(const struct hyd_compute *dev)
 {
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return hyd_cpu_thread_s() + hyd_cpu_pool_others_s(dev->pool);
 }
 
 static hyd_status cpu_probe(struct hyd_error *err)
@@ -32,27 +22,54 @@ static hyd_status cpu_probe(struct hyd_error *err)
     return HYD_OK;
 }
 
+static void cpu_close(struct hyd_compute *dev)
+{
+    if (dev != NULL) {
+        hyd_cpu_pool_close(dev->pool);
+        hyd_alloc_free(dev->alloc, dev->turn);
+        (void)pthread_cond_destroy(&dev->turned);
+        (void)pthread_mutex_destroy(&dev->lock);
+        hyd_alloc_free(dev->alloc, dev);
+    }
+}
+
 static hyd_status cpu_open(const struct hyd_compute_config *config,
                            struct hyd_compute **ret_dev, struct hyd_error *err)
 {
     const struct hyd_alloc *alloc =
         config->alloc != NULL ? config->alloc : hyd_alloc_system();
-    struct hyd_compute *dev = hyd_alloc_zeroed(alloc, 1, sizeof *dev);
+    struct hyd_compute *dev;
+    hyd_status st;
 
+    if (config->n_threads == 0 || config->n_threads > HYD_CPU_MAX_THREADS) {
+        return hyd_error_field(err, HYD_ERR_INVALID, "threads_per_rank",
+                               "%u compute threads, must be 1 to %d", config->n_threads,
+                               HYD_CPU_MAX_THREADS);
+    }
+    dev = hyd_alloc_zeroed(alloc, 1, sizeof *dev);
     if (dev == NULL) {
         return hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory for the CPU device");
     }
     dev->alloc = alloc;
-    (void)snprintf(dev->describe, sizeof dev->describe, "cpu plain");
+    (void)pthread_mutex_init(&dev->lock, NULL);
+    (void)pthread_cond_init(&dev->turned, NULL);
+    st = hyd_cpu_kernels_find(config->isa, &dev->kernels, err);
+    if (st == HYD_OK) {
+        dev->turn = hyd_alloc_zeroed(alloc, config->n_threads, sizeof *dev->turn);
+        st = dev->turn != NULL
+                 ? hyd_cpu_pool_open(alloc, config->n_threads, &dev->pool, err)
+                 : hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory for %u threads",
+                                 config->n_threads);
+    }
+    if (st != HYD_OK) {
+        cpu_close(dev);
+        return st;
+    }
+    (void)snprintf(dev->describe, sizeof dev->describe, "cpu %s, %u thread%s",
+                   dev->kernels->name, config->n_threads,
+                   config->n_threads == 1 ? "" : "s");
     *ret_dev = dev;
     return HYD_OK;
-}
-
-static void cpu_close(struct hyd_compute *dev)
-{
-    if (dev != NULL) {
-        hyd_alloc_free(dev->alloc, dev);
-    }
 }
 
 static const char *cpu_describe(const struct hyd_compute *dev)
@@ -97,7 +114,7 @@ static void cpu_mem_free(struct hyd_compute *dev, struct hyd_buf *buf)
 static hyd_status cpu_upload(struct hyd_compute *dev, struct hyd_buf dst,
                              const void *host, size_t bytes)
 {
-    const double begin_s = thread_cpu_s();
+    const double begin_s = hyd_cpu_thread_s();
 
     if (bytes > dst.bytes) {
         return HYD_ERR_INVALID;
@@ -105,7 +122,7 @@ static hyd_status cpu_upload(struct hyd_compute *dev, struct hyd_buf dst,
     if (bytes != 0) {
         memcpy(dst.at, host, bytes);
     }
-    dev->copy_s += thread_cpu_s() - begin_s;
+    dev->copy_s += hyd_cpu_thread_s() - begin_s;
     return HYD_OK;
 }
 
@@ -120,11 +137,14 @@ static size_t cpu_scratch_bytes(const struct hyd_compute *dev,
                                 const struct hyd_attn_shape *shape, uint32_t max_q_rows,
                                 uint32_t max_kv_rows)
 {
-    (void)dev;
-    (void)shape;
+    const size_t forward = hyd_cpu_forward_bytes(shape->d);
+    const size_t backward = hyd_cpu_backward_bytes(shape->d);
+    const size_t area = (forward > backward ? forward : backward) + ALIGN_BYTES;
+    const size_t rows = max_kv_rows * hyd_cpu_ld(shape->d) * sizeof(float);
+
     (void)max_q_rows;
-    (void)max_kv_rows;
-    return 0;
+    return ALIGN_BYTES + 2 * (rows + ALIGN_BYTES) +
+           hyd_cpu_pool_threads(dev->pool) * area;
 }
 
 static hyd_status cpu_set_scratch(struct hyd_compute *dev, struct hyd_buf scratch)
@@ -147,84 +167,58 @@ static hyd_status cpu_supports(const struct hyd_compute *dev,
 static hyd_status cpu_attn_forward(struct hyd_compute *dev,
                                    const struct hyd_attn_forward *args)
 {
-    const double begin_s = thread_cpu_s();
+    const double begin_s = device_s(dev);
+    double between_s = 0.0;
     hyd_status st = hyd_attn_check_forward(args, HYD_MEM_HOST, NULL);
 
     if (st == HYD_OK) {
-        st = hyd_cpu_plain_forward(args);
+        st = hyd_cpu_attn_forward(dev, args, &between_s);
     }
-    dev->compute_s += thread_cpu_s() - begin_s;
+    dev->compute_s += device_s(dev) - begin_s - between_s;
     return st;
 }
 
 static hyd_status cpu_attn_backward(struct hyd_compute *dev,
                                     const struct hyd_attn_backward *args)
 {
-    const double begin_s = thread_cpu_s();
+    const double begin_s = device_s(dev);
+    double between_s = 0.0;
     hyd_status st = hyd_attn_check_backward(args, HYD_MEM_HOST, NULL);
 
     if (st == HYD_OK) {
-        st = hyd_cpu_plain_backward(args);
+        st = hyd_cpu_attn_backward(dev, args, &between_s);
     }
-    dev->compute_s += thread_cpu_s() - begin_s;
+    dev->compute_s += device_s(dev) - begin_s - between_s;
     return st;
+}
+
+static void delta_of_head(const struct hyd_compute *dev,
+                          const struct hyd_attn_delta *args, uint32_t head)
+{
+    const struct hyd_attn_shape *s = &args->shape;
+    const size_t at = (size_t)head * s->d * hyd_dtype_bytes(s->dtype);
+    struct hyd_cpu_rows o = {.at = (const unsigned char *)args->o.at + at,
+                             .dtype = s->dtype,
+                             .stride = (size_t)s->n_heads * s->d,
+                             .n = args->n_rows,
+                             .d = s->d};
+    struct hyd_cpu_rows dout = o;
+
+    dout.at = (const unsigned char *)args->dout.at + at;
+    dev->kernels->dot_rows((float *)args->delta.at + head * args->lse_stride, &o,
+                           &dout);
 }
 
 static hyd_status cpu_attn_delta(struct hyd_compute *dev,
                                  const struct hyd_attn_delta *args)
 {
-    const double begin_s = thread_cpu_s();
+    const double begin_s = device_s(dev);
     hyd_status st = hyd_attn_check_delta(args, HYD_MEM_HOST, NULL);
 
-    if (st == HYD_OK) {
-        hyd_cpu_plain_delta(args);
+    for (uint32_t head = 0; st == HYD_OK && head < args->shape.n_heads; head++) {
+        delta_of_head(dev, args, head);
     }
-    dev->compute_s += thread_cpu_s() - begin_s;
-    return st;
-}
-
-/* Does one side of a copy stay inside its buffer? */
-static bool side_fits(size_t offset, size_t stride, size_t row_bytes, uint32_t n_rows,
-                      size_t bytes)
-{
-    if (n_rows == 0 || row_bytes == 0) {
-        return true;
-    }
-    return offset <= bytes && row_bytes <= bytes - offset &&
-           (n_rows == 1 || stride <= (bytes - offset - row_bytes) / (n_rows - 1));
-}
-
-typedef void move_rows(unsigned char *dst, const unsigned char *src,
-                       const struct hyd_copy *copy);
-
-struct sides {
-    struct hyd_buf dst, src;
-    size_t dst_element_bytes, src_element_bytes;
-};
-
-/* Check and carry out a list of copies; row_bytes are the source's. */
-static hyd_status move_all(struct hyd_compute *dev, const struct sides *sides,
-                           const struct hyd_copy *copy, size_t n_copies,
-                           move_rows *move)
-{
-    const double begin_s = thread_cpu_s();
-    hyd_status st = HYD_OK;
-
-    for (size_t i = 0; i < n_copies && st == HYD_OK; i++) {
-        const struct hyd_copy *c = &copy[i];
-        const size_t dst_bytes =
-            c->row_bytes / sides->src_element_bytes * sides->dst_element_bytes;
-
-        if (!side_fits(c->dst_offset_bytes, c->dst_stride_bytes, dst_bytes, c->n_rows,
-                       sides->dst.bytes) ||
-            !side_fits(c->src_offset_bytes, c->src_stride_bytes, c->row_bytes,
-                       c->n_rows, sides->src.bytes)) {
-            st = HYD_ERR_INVALID;
-        } else if (c->n_rows != 0 && c->row_bytes != 0) {
-            move(sides->dst.at, sides->src.at, c);
-        }
-    }
-    dev->copy_s += thread_cpu_s() - begin_s;
+    dev->compute_s += device_s(dev) - begin_s;
     return st;
 }
 
@@ -232,38 +226,45 @@ static hyd_status cpu_copy(struct hyd_compute *dev, struct hyd_buf dst,
                            struct hyd_buf src, const struct hyd_copy *copy,
                            size_t n_copies)
 {
-    const struct sides sides = {dst, src, 1, 1};
+    const double begin_s = hyd_cpu_thread_s();
+    const hyd_status st = hyd_cpu_copy(dst, src, copy, n_copies);
 
-    return move_all(dev, &sides, copy, n_copies, hyd_cpu_copy);
+    dev->copy_s += hyd_cpu_thread_s() - begin_s;
+    return st;
 }
 
 static hyd_status cpu_convert(struct hyd_compute *dev, struct hyd_buf dst,
                               enum hyd_dtype to, struct hyd_buf src,
                               const struct hyd_copy *copy, size_t n_copies)
 {
-    const struct sides sides = {dst, src, hyd_dtype_bytes(to), sizeof(float)};
+    const double begin_s = hyd_cpu_thread_s();
+    const hyd_status st = to == HYD_DTYPE_BF16 ? hyd_cpu_round_rows(dev->kernels, dst,
+                                                                    src, copy, n_copies)
+                                               : hyd_cpu_copy(dst, src, copy, n_copies);
 
-    return move_all(dev, &sides, copy, n_copies,
-                    to == HYD_DTYPE_BF16 ? hyd_cpu_round : hyd_cpu_copy);
+    dev->copy_s += hyd_cpu_thread_s() - begin_s;
+    return st;
 }
 
 static hyd_status cpu_add(struct hyd_compute *dev, struct hyd_buf dst,
                           struct hyd_buf src, const struct hyd_copy *copy,
                           size_t n_copies)
 {
-    const struct sides sides = {dst, src, sizeof(float), sizeof(float)};
+    const double begin_s = hyd_cpu_thread_s();
+    const hyd_status st = hyd_cpu_add(dst, src, copy, n_copies);
 
-    return move_all(dev, &sides, copy, n_copies, hyd_cpu_add);
+    dev->copy_s += hyd_cpu_thread_s() - begin_s;
+    return st;
 }
 
 static hyd_status cpu_zero(struct hyd_compute *dev, struct hyd_buf dst)
 {
-    const double begin_s = thread_cpu_s();
+    const double begin_s = hyd_cpu_thread_s();
 
     if (dst.bytes != 0) {
         memset(dst.at, 0, dst.bytes);
     }
-    dev->copy_s += thread_cpu_s() - begin_s;
+    dev->copy_s += hyd_cpu_thread_s() - begin_s;
     return HYD_OK;
 }
 

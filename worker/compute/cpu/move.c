@@ -3,59 +3,116 @@
 
 #include <string.h>
 
-#include "worker/compute/bf16.h"
-
-void hyd_cpu_copy(unsigned char *dst, const unsigned char *src,
-                  const struct hyd_copy *copy)
+/* Does one side of a copy stay inside its buffer? */
+static bool side_fits(size_t offset, size_t stride, size_t row_bytes, uint32_t n_rows,
+                      size_t bytes)
 {
-    dst += copy->dst_offset_bytes;
-    src += copy->src_offset_bytes;
-    if (copy->row_bytes == copy->dst_stride_bytes &&
-        copy->row_bytes == copy->src_stride_bytes) {
-        memcpy(dst, src, copy->row_bytes * copy->n_rows);
-        return;
+    if (n_rows == 0 || row_bytes == 0) {
+        return true;
     }
-    for (uint32_t i = 0; i < copy->n_rows; i++) {
-        memcpy(dst, src, copy->row_bytes);
-        dst += copy->dst_stride_bytes;
-        src += copy->src_stride_bytes;
+    return offset <= bytes && row_bytes <= bytes - offset &&
+           (n_rows == 1 || stride <= (bytes - offset - row_bytes) / (n_rows - 1));
+}
+
+struct sides {
+    unsigned char *dst;
+    const unsigned char *src;
+};
+
+/* Check a copy whose rows are dst_row_bytes wide on the other side, and find both of its
+ * ends. False when there is nothing to do or it does not fit (*ret_status). */
+static bool find_sides(struct hyd_buf dst, struct hyd_buf src,
+                       const struct hyd_copy *copy, size_t dst_row_bytes,
+                       struct sides *ret_sides, hyd_status *ret_status)
+{
+    *ret_status = HYD_OK;
+    if (!side_fits(copy->dst_offset_bytes, copy->dst_stride_bytes, dst_row_bytes,
+                   copy->n_rows, dst.bytes) ||
+        !side_fits(copy->src_offset_bytes, copy->src_stride_bytes, copy->row_bytes,
+                   copy->n_rows, src.bytes)) {
+        *ret_status = HYD_ERR_INVALID;
+        return false;
+    }
+    if (copy->n_rows == 0 || copy->row_bytes == 0) {
+        return false;
+    }
+    ret_sides->dst = (unsigned char *)dst.at + copy->dst_offset_bytes;
+    ret_sides->src = (const unsigned char *)src.at + copy->src_offset_bytes;
+    return true;
+}
+
+hyd_status hyd_cpu_copy(struct hyd_buf dst, struct hyd_buf src,
+                        const struct hyd_copy *copy, size_t n_copies)
+{
+    hyd_status st = HYD_OK;
+    struct sides at;
+
+    for (size_t i = 0; i < n_copies && st == HYD_OK; i++) {
+        const struct hyd_copy *c = &copy[i];
+
+        if (!find_sides(dst, src, c, c->row_bytes, &at, &st)) {
+            continue;
+        }
+        if (c->row_bytes == c->dst_stride_bytes &&
+            c->row_bytes == c->src_stride_bytes) {
+            memcpy(at.dst, at.src, c->row_bytes * c->n_rows);
+            continue;
+        }
+        for (uint32_t row = 0; row < c->n_rows; row++) {
+            memcpy(at.dst, at.src, c->row_bytes);
+            at.dst += c->dst_stride_bytes;
+            at.src += c->src_stride_bytes;
+        }
+    }
+    return st;
+}
+
+hyd_status hyd_cpu_round_rows(const struct hyd_cpu_kernels *kernels, struct hyd_buf dst,
+                              struct hyd_buf src, const struct hyd_copy *copy,
+                              size_t n_copies)
+{
+    hyd_status st = HYD_OK;
+    struct sides at;
+
+    for (size_t i = 0; i < n_copies && st == HYD_OK; i++) {
+        const size_t n = copy[i].row_bytes / sizeof(float);
+
+        if (!find_sides(dst, src, &copy[i], n * sizeof(uint16_t), &at, &st)) {
+            continue;
+        }
+        for (uint32_t row = 0; row < copy[i].n_rows; row++) {
+            kernels->round((uint16_t *)(void *)at.dst,
+                           (const float *)(const void *)at.src, n);
+            at.dst += copy[i].dst_stride_bytes;
+            at.src += copy[i].src_stride_bytes;
+        }
+    }
+    return st;
+}
+
+static void add(float *to, const float *from, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        to[i] += from[i];
     }
 }
 
-void hyd_cpu_round(unsigned char *dst, const unsigned char *src,
-                   const struct hyd_copy *copy)
+hyd_status hyd_cpu_add(struct hyd_buf dst, struct hyd_buf src,
+                       const struct hyd_copy *copy, size_t n_copies)
 {
-    const size_t n = copy->row_bytes / sizeof(float);
+    hyd_status st = HYD_OK;
+    struct sides at;
 
-    dst += copy->dst_offset_bytes;
-    src += copy->src_offset_bytes;
-    for (uint32_t i = 0; i < copy->n_rows; i++) {
-        uint16_t *to = (uint16_t *)(void *)dst;
-        const float *from = (const float *)(const void *)src;
-
-        for (size_t j = 0; j < n; j++) {
-            to[j] = hyd_bf16_encode(from[j]);
+    for (size_t i = 0; i < n_copies && st == HYD_OK; i++) {
+        if (!find_sides(dst, src, &copy[i], copy[i].row_bytes, &at, &st)) {
+            continue;
         }
-        dst += copy->dst_stride_bytes;
-        src += copy->src_stride_bytes;
-    }
-}
-
-void hyd_cpu_add(unsigned char *dst, const unsigned char *src,
-                 const struct hyd_copy *copy)
-{
-    const size_t n = copy->row_bytes / sizeof(float);
-
-    dst += copy->dst_offset_bytes;
-    src += copy->src_offset_bytes;
-    for (uint32_t i = 0; i < copy->n_rows; i++) {
-        float *to = (float *)(void *)dst;
-        const float *from = (const float *)(const void *)src;
-
-        for (size_t j = 0; j < n; j++) {
-            to[j] += from[j];
+        for (uint32_t row = 0; row < copy[i].n_rows; row++) {
+            add((float *)(void *)at.dst, (const float *)(const void *)at.src,
+                copy[i].row_bytes / sizeof(float));
+            at.dst += copy[i].dst_stride_bytes;
+            at.src += copy[i].src_stride_bytes;
         }
-        dst += copy->dst_stride_bytes;
-        src += copy->src_stride_bytes;
     }
+    return st;
 }

@@ -236,6 +236,7 @@ hyd_status hyd_attn_begin_step(struct hyd_attn *attn, const struct hyd_attn_step
     attn->in_step = true;
     attn->failed = HYD_OK;
     attn->running = false;
+    attn->peak_bytes = 0;
     for (size_t i = 0; step->figures != NULL && i < step->n_groups; i++) {
         step->figures[i] = (struct hyd_attn_figures){0};
     }

@@ -130,7 +130,7 @@ enum hyd_attn_state {
 struct hyd_attn_memory {
     size_t arena_bytes; /* allocated: hyd_attn_arena_bytes and the kernels' scratch */
     size_t scratch_bytes; /* of these, for kernels */
-    size_t peak_bytes; /* most that was in use, since create */
+    size_t peak_bytes; /* most that was in use, scratch included, since begin_step */
 };
 
 struct hyd_attn; /* opaque */

@@ -100,6 +100,7 @@ static void helpful(struct hyd_agent_event *event,
         break;
     case HYD_AGENT_READY:
         event->kind = HYD_AGENT_EV_ASSIGNMENT;
+        event->status = HYD_OK;
         break;
     case HYD_AGENT_RUNNING:
         event->kind = HYD_AGENT_EV_DONE;
@@ -141,7 +142,8 @@ static struct hyd_agent_event any_event(struct hyd_rng *rng,
     }
     /* Goodbyes are rare, or every case ends early; what helps on is frequent. */
     if ((event.kind == HYD_AGENT_EV_STOP || event.kind == HYD_AGENT_EV_DRAIN ||
-         event.kind == HYD_AGENT_EV_REFUSED || event.kind == HYD_AGENT_EV_FAILED ||
+         event.kind == HYD_AGENT_EV_REFUSED || event.kind == HYD_AGENT_EV_BROKEN ||
+         event.kind == HYD_AGENT_EV_FAILED ||
          event.kind == HYD_AGENT_EV_STREAM_ENDED) &&
         hyd_rng_below(rng, 10) != 0) {
         event.kind = HYD_AGENT_EV_TICK;
@@ -155,6 +157,9 @@ static void watch_event(struct watch *watch, const struct hyd_agent_event *event
 
     if (event->kind == HYD_AGENT_EV_STREAM_ENDED) {
         watch->stream = false;
+    } else if (event->kind == HYD_AGENT_EV_ASSIGNMENT && event->status != HYD_OK &&
+               !watch->running) {
+        watch->step = event->step; /* unusable: reported without a start */
     } else if (event->generation == watch->generation) {
         watch->opened |= event->kind == HYD_AGENT_EV_OPENED ? bit : 0;
         watch->joined |= event->kind == HYD_AGENT_EV_JOINED ? bit : 0;

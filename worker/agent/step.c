@@ -196,19 +196,6 @@ static void on_welcome(struct hyd_agent_machine *machine, uint64_t now_ms,
     enter(machine, HYD_AGENT_OPENING, NEVER);
 }
 
-static void on_assignment(struct hyd_agent_machine *machine, uint64_t now_ms,
-                          const struct hyd_agent_event *event)
-{
-    if (machine->state != HYD_AGENT_READY || event->epoch != machine->epoch) {
-        return;
-    }
-    machine->step = event->step;
-    machine->todo = all_ranks(machine);
-    (void)push(machine, HYD_AGENT_UP_START);
-    enter(machine, HYD_AGENT_RUNNING,
-          event->deadline_ms > 0 ? now_ms + event->deadline_ms : NEVER);
-}
-
 /* The step that runs has failed here: tell, drop it, and wait for the next epoch. */
 static void fail_step(struct hyd_agent_machine *machine, bool peer_lost)
 {
@@ -219,6 +206,24 @@ static void fail_step(struct hyd_agent_machine *machine, bool peer_lost)
     report->failed = true;
     report->peer_lost = peer_lost;
     enter(machine, HYD_AGENT_SPENT, NEVER);
+}
+
+static void on_assignment(struct hyd_agent_machine *machine, uint64_t now_ms,
+                          const struct hyd_agent_event *event)
+{
+    if (machine->state != HYD_AGENT_READY || event->epoch != machine->epoch) {
+        return;
+    }
+    machine->step = event->step;
+    machine->todo = all_ranks(machine);
+    enter(machine, HYD_AGENT_RUNNING,
+          event->deadline_ms > 0 ? now_ms + event->deadline_ms : NEVER);
+    if (event->status != HYD_OK) {
+        because(machine, event->reason);
+        fail_step(machine, false);
+        return;
+    }
+    (void)push(machine, HYD_AGENT_UP_START);
 }
 
 static void on_rank_failed(struct hyd_agent_machine *machine, uint64_t now_ms,
@@ -389,6 +394,12 @@ void hyd_agent_step_handle(struct hyd_agent_machine *machine, uint64_t now_ms,
     case HYD_AGENT_EV_REFUSED:
         because(machine, event->reason);
         end(machine, HYD_ERR_DENIED);
+        break;
+    case HYD_AGENT_EV_BROKEN:
+        because(machine, event->reason);
+        if (machine->state != HYD_AGENT_LEAVING) {
+            leave(machine, now_ms, event->status);
+        }
         break;
     case HYD_AGENT_EV_OPENED:
     case HYD_AGENT_EV_JOINED:

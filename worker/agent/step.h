@@ -66,10 +66,11 @@ enum hyd_agent_event_kind {
     HYD_AGENT_EV_STREAM_ENDED, /* status, reason; also when it could not be opened */
     HYD_AGENT_EV_WELCOME, /* epoch (0: wait), heartbeat_ms */
     HYD_AGENT_EV_MEMBERS, /* epoch */
-    HYD_AGENT_EV_ASSIGNMENT, /* epoch, step, deadline_ms */
+    HYD_AGENT_EV_ASSIGNMENT, /* epoch, step, deadline_ms; status, reason: unusable */
     HYD_AGENT_EV_ABORT, /* epoch, step, reason */
     HYD_AGENT_EV_DRAIN, /* reason */
     HYD_AGENT_EV_REFUSED, /* reason */
+    HYD_AGENT_EV_BROKEN, /* status, reason: what it said cannot be followed */
     /* the ranks: generation, rank */
     HYD_AGENT_EV_OPENED, /* its transport is open, its address known */
     HYD_AGENT_EV_JOINED, /* its links are warm */

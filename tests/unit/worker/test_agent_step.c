@@ -198,6 +198,25 @@ static void agent_step_fails_the_step_at_its_deadline(void **state)
     assert_string_equal(play.trace, "start abort report(failed)");
 }
 
+static void agent_step_fails_a_step_that_cannot_be_read(void **state)
+{
+    struct play play;
+
+    (void)state;
+    start_ready(&play);
+    feed(&play, (struct hyd_agent_event){.kind = HYD_AGENT_EV_ASSIGNMENT,
+                                         .epoch = 3,
+                                         .step = 4,
+                                         .status = HYD_ERR_INVALID,
+                                         .reason = "groups.u is 3"});
+    assert_string_equal(play.trace, "abort report(failed)");
+    assert_string_equal(play.machine.reason, "groups.u is 3");
+    feed(&play, (struct hyd_agent_event){.kind = HYD_AGENT_EV_BROKEN,
+                                         .status = HYD_ERR_INVALID,
+                                         .reason = "no such mask"});
+    assert_string_equal(play.trace, "abort report(failed) leave");
+}
+
 static void agent_step_attaches_again_with_growing_delays(void **state)
 {
     struct play play;
@@ -292,6 +311,7 @@ int main(void)
         cmocka_unit_test(agent_step_drops_the_step_without_report_when_told),
         cmocka_unit_test(agent_step_ignores_ranks_of_an_earlier_generation),
         cmocka_unit_test(agent_step_fails_the_step_at_its_deadline),
+        cmocka_unit_test(agent_step_fails_a_step_that_cannot_be_read),
         cmocka_unit_test(agent_step_attaches_again_with_growing_delays),
         cmocka_unit_test(agent_step_ends_when_there_is_no_hope),
         cmocka_unit_test(agent_step_leaves_after_the_step_that_runs),

@@ -1,0 +1,245 @@
+/* print_program.c - see print_program.h. */
+#include "worker/agent/print_program.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include <jansson.h>
+
+#include "common/base/arena.h"
+#include "worker/attn/program.h"
+
+struct plan_file {
+    json_t *root;
+    uint32_t n_ranks;
+    const json_t *lengths; /* borrowed from root */
+    struct hyd_arena arena;
+    struct hyd_group *group; /* those that hold the rank */
+    size_t n_groups;
+};
+
+/* A whole number of at most 32 bits; false when it is none. */
+static bool read_count(const json_t *value, uint32_t *ret)
+{
+    if (!json_is_integer(value) || json_integer_value(value) < 0 ||
+        json_integer_value(value) > UINT32_MAX) {
+        return false;
+    }
+    *ret = (uint32_t)json_integer_value(value);
+    return true;
+}
+
+static bool read_counts(const json_t *list, uint32_t *to)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        if (!read_count(json_array_get(list, i), &to[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static hyd_status read_group(struct plan_file *file, const json_t *from,
+                             uint32_t microbatch, struct hyd_group *ret_group,
+                             struct hyd_error *err)
+{
+    const json_t *ranks = json_object_get(from, "ranks");
+    const json_t *ids = json_object_get(from, "ids");
+    const size_t n_ranks = json_array_size(ranks);
+    const size_t n_seqs = json_array_size(ids);
+    uint32_t *rank = hyd_arena_take(&file->arena, n_ranks, sizeof *rank);
+    uint32_t *id = hyd_arena_take(&file->arena, n_seqs, sizeof *id);
+    uint32_t *length = hyd_arena_take(&file->arena, n_seqs, sizeof *length);
+    struct hyd_group group = {.microbatch = microbatch,
+                              .rank = rank,
+                              .id = id,
+                              .length_tokens = length,
+                              .n_seqs = (uint32_t)n_seqs};
+
+    if (rank == NULL || id == NULL || length == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    if (!read_counts(ranks, rank) || !read_counts(ids, id) ||
+        !read_count(json_object_get(from, "u"), &group.u) ||
+        !read_count(json_object_get(from, "r"), &group.r) ||
+        (uint64_t)group.u * group.r != n_ranks) {
+        return hyd_error_set(err, HYD_ERR_MALFORMED,
+                             "microbatch %u has a group without ranks, ids, u or r",
+                             microbatch);
+    }
+    for (size_t i = 0; i < n_seqs; i++) {
+        if (!read_count(json_array_get(file->lengths, id[i]), &length[i])) {
+            return hyd_error_set(err, HYD_ERR_MALFORMED, "sequence %u has no length",
+                                 id[i]);
+        }
+    }
+    *ret_group = group;
+    return HYD_OK;
+}
+
+static int compare_groups(const void *a, const void *b)
+{
+    return hyd_group_compare(a, b);
+}
+
+static size_t count_groups(const json_t *microbatches)
+{
+    size_t n = 0;
+
+    for (size_t m = 0; m < json_array_size(microbatches); m++) {
+        n +=
+            json_array_size(json_object_get(json_array_get(microbatches, m), "groups"));
+    }
+    return n;
+}
+
+static hyd_status read_groups(struct plan_file *file,
+                              const struct hyd_attn_model *model, uint32_t rank,
+                              struct hyd_error *err)
+{
+    const json_t *microbatches = json_object_get(file->root, "microbatches");
+    const size_t n = count_groups(microbatches);
+
+    file->group = hyd_arena_take(&file->arena, n, sizeof *file->group);
+    if (file->group == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    for (size_t m = 0; m < json_array_size(microbatches); m++) {
+        const json_t *groups =
+            json_object_get(json_array_get(microbatches, m), "groups");
+
+        for (size_t i = 0; i < json_array_size(groups); i++) {
+            struct hyd_group *group = &file->group[file->n_groups];
+            uint32_t member = 0;
+            hyd_status st =
+                read_group(file, json_array_get(groups, i), (uint32_t)m, group, err);
+
+            if (st == HYD_OK) {
+                st = hyd_group_check(group, model, file->n_ranks, err);
+            }
+            if (st != HYD_OK) {
+                return st;
+            }
+            file->n_groups += hyd_group_member(group, rank, &member);
+        }
+    }
+    qsort(file->group, file->n_groups, sizeof *file->group, compare_groups);
+    return HYD_OK;
+}
+
+static void print_messages(const struct hyd_program_op *op, FILE *out)
+{
+    for (uint32_t i = 0; i < op->n_messages; i++) {
+        const struct hyd_program_message *message = &op->message[i];
+
+        (void)fprintf(out, "      %s %" PRIu64 " bytes %s rank %u, %s+%" PRIu64 "\n",
+                      message->kind == HYD_OP_SEND ? "send" : "recv", message->bytes,
+                      message->kind == HYD_OP_SEND ? "to" : "from", message->peer,
+                      hyd_region_name(message->region), message->offset_bytes);
+    }
+}
+
+static hyd_status print_pass(const struct hyd_attn_model *model,
+                             const struct hyd_group *group, uint32_t rank,
+                             enum hyd_pass pass, FILE *out, struct hyd_error *err)
+{
+    struct hyd_program program;
+    struct hyd_program_op op;
+    uint64_t sent_bytes = 0;
+    uint64_t received_bytes = 0;
+    hyd_status st = hyd_program_start(&program, model, group, rank, pass, err);
+
+    if (st != HYD_OK) {
+        return st;
+    }
+    (void)fprintf(out, "  %s\n", pass == HYD_PASS_FORWARD ? "forward" : "backward");
+    while (hyd_program_next(&program, &op)) {
+        (void)fprintf(out, "    %-7s %s", hyd_program_kind_name(op.kind),
+                      hyd_program_phase_name(op.phase));
+        if (op.phase == HYD_PHASE_RING) {
+            (void)fprintf(out, " step %u, block of ring index %u", op.ring_step,
+                          op.source);
+        }
+        if (op.kind == HYD_PROGRAM_POST) {
+            sent_bytes += op.sent_bytes;
+            received_bytes += op.received_bytes;
+            (void)fprintf(out, ", sends %" PRIu64 " and receives %" PRIu64 " bytes",
+                          op.sent_bytes, op.received_bytes);
+        }
+        (void)fprintf(out, "\n");
+        if (op.kind == HYD_PROGRAM_POST) {
+            print_messages(&op, out);
+        }
+    }
+    (void)fprintf(out, "    in all  sent %" PRIu64 ", received %" PRIu64 " bytes\n",
+                  sent_bytes, received_bytes);
+    return HYD_OK;
+}
+
+static void print_group(const struct hyd_group *group, uint32_t rank, FILE *out)
+{
+    uint32_t member = 0;
+
+    (void)hyd_group_member(group, rank, &member);
+    (void)fprintf(out, "microbatch %u: member %u of %u (u %u, r %u) on ranks",
+                  group->microbatch, member, hyd_group_degree(group), group->u,
+                  group->r);
+    for (uint32_t i = 0; i < hyd_group_degree(group); i++) {
+        (void)fprintf(out, " %u", group->rank[i]);
+    }
+    (void)fprintf(out, "; %u rows of", hyd_group_rows(group, member));
+    for (uint32_t i = 0; i < group->n_seqs; i++) {
+        (void)fprintf(out, " %u(%u)", group->id[i], group->length_tokens[i]);
+    }
+    (void)fprintf(out, "\n");
+}
+
+static hyd_status load(struct plan_file *file, const char *path, uint32_t rank,
+                       struct hyd_error *err)
+{
+    json_error_t error;
+
+    file->root = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    if (file->root == NULL) {
+        return hyd_error_set(err, error.line < 0 ? HYD_ERR_IO : HYD_ERR_MALFORMED,
+                             "%s: %s", path, error.text);
+    }
+    file->lengths = json_object_get(file->root, "lengths");
+    if (!read_count(json_object_get(file->root, "ranks"), &file->n_ranks) ||
+        !json_is_array(file->lengths)) {
+        return hyd_error_set(err, HYD_ERR_MALFORMED,
+                             "%s is no plan: it has no ranks or lengths", path);
+    }
+    if (rank >= file->n_ranks) {
+        return hyd_error_value(err, HYD_ERR_INVALID, "rank", "a rank of the plan",
+                               "%u of %u", rank, file->n_ranks);
+    }
+    return HYD_OK;
+}
+
+hyd_status hyd_print_program(const char *path, const struct hyd_attn_model *model,
+                             uint32_t rank, const struct hyd_alloc *alloc, FILE *out,
+                             struct hyd_error *err)
+{
+    struct plan_file file = {.root = NULL};
+    hyd_status st = hyd_attn_model_check(model, err);
+
+    if (st != HYD_OK) {
+        return st;
+    }
+    hyd_arena_init(&file.arena, alloc);
+    st = load(&file, path, rank, err);
+    if (st == HYD_OK) {
+        st = read_groups(&file, model, rank, err);
+    }
+    for (size_t i = 0; i < file.n_groups && st == HYD_OK; i++) {
+        print_group(&file.group[i], rank, out);
+        st = print_pass(model, &file.group[i], rank, HYD_PASS_FORWARD, out, err);
+        if (st == HYD_OK) {
+            st = print_pass(model, &file.group[i], rank, HYD_PASS_BACKWARD, out, err);
+        }
+    }
+    json_decref(file.root);
+    hyd_arena_release(&file.arena);
+    return st;
+}

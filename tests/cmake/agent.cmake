@@ -9,3 +9,6 @@ foreach(name made agent_convert)
 endforeach()
 hydra_add_test(conform "" ucx TSAN LIBS hydra_transport_ucx)
 hydra_add_test(conform "" ucx_peers LIBS hydra_transport_ucx)
+# Programs that a test starts are built before it.
+hydra_add_test(integ "" agent LIBS hydra_test_scheduler)
+add_dependencies(integ_agent hydra-worker)

@@ -3,6 +3,7 @@
 
 #include "common/rpc/codec.h"
 #include "scheduler/daemon/handlers.h"
+#include "scheduler/daemon/metrics.h"
 #include "scheduler/daemon/service.h"
 #include "scheduler/daemon/watch.h"
 
@@ -49,6 +50,8 @@ static void what_if_is_there(void *ctx, struct hyd_plan_result *result)
     struct what_if *what_if = ctx;
 
     hyd_call_set_user(what_if->call, NULL);
+    hyd_daemon_count_plan(what_if->service, NULL, result->status,
+                          result->status == HYD_OK ? &result->plan->summary : NULL);
     if (result->status == HYD_OK) {
         answer_what_if(what_if, result->plan);
     } else {

@@ -129,7 +129,7 @@ hyd_status hyd_job_feed(struct hyd_job *job, const struct hyd_step_event *event,
     return st;
 }
 
-static uint32_t ready_ranks(const struct hyd_job *job)
+uint32_t hyd_job_ready_ranks(const struct hyd_job *job)
 {
     uint32_t n = 0;
 
@@ -152,7 +152,7 @@ Hydra__V1__JobInfo *hyd_job_info(const struct hyd_job *job, struct hyd_arena *ar
     info->spec = job->spec;
     info->open = job->open;
     info->epoch = hyd_step_epoch(job->machine);
-    info->members = ready_ranks(job);
+    info->members = hyd_job_ready_ranks(job);
     info->has_step = job->has_step;
     info->last_step = job->last_step;
     info->steps_done = job->steps_done;

@@ -110,6 +110,9 @@ hyd_status hyd_job_feed(struct hyd_job *job, const struct hyd_step_event *event,
 /* The two halves of it, for SUBMIT. */
 void hyd_job_carry_out(struct hyd_job *job);
 
+/* Ranks that are ready in the epoch. */
+uint32_t hyd_job_ready_ranks(const struct hyd_job *job);
+
 /* NULL on no memory. */
 Hydra__V1__JobInfo *hyd_job_info(const struct hyd_job *job, struct hyd_arena *arena);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "scheduler/daemon/job.h"
+#include "scheduler/daemon/metrics.h"
 #include "scheduler/daemon/service.h"
 #include "scheduler/daemon/submit.h"
 
@@ -122,6 +123,8 @@ static void plan_is_there(void *ctx, struct hyd_plan_result *result)
         hyd_job_plan_next(job); /* another plan of this step was asked for meanwhile */
         return;
     }
+    hyd_daemon_count_plan(job->service, hyd_job_name(job), result->status,
+                          result->status == HYD_OK ? &result->plan->summary : NULL);
     if (result->status == HYD_OK) {
         take_plan(step, result);
         event.kind = HYD_STEP_EV_PLANNED;

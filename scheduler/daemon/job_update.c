@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "scheduler/daemon/agents.h"
+#include "scheduler/daemon/metrics.h"
 #include "scheduler/daemon/service.h"
 #include "scheduler/daemon/submit.h"
 #include "scheduler/daemon/watch.h"
@@ -45,6 +46,9 @@ static void on_ended(struct hyd_job *job, struct hyd_job_step *step,
     if (up->state == HYD_STEP_DONE) {
         job->steps_done++;
         hyd_job_merge_reports(job, step);
+        if (step->has_report) {
+            hyd_daemon_count_report(job->service, hyd_job_name(job), &step->report);
+        }
     } else {
         job->steps_failed++;
         step->status = up->status;
@@ -60,6 +64,8 @@ static void on_state(struct hyd_job *job, const struct hyd_step_update *up)
     struct hyd_job_step *step = hyd_job_find_step(job, up->step);
 
     log_state(job, up);
+    hyd_daemon_count(job->service, HYD_DM_STEPS, hyd_job_name(job),
+                     hyd_step_state_name(up->state));
     if (step == NULL) {
         return;
     }
@@ -136,6 +142,7 @@ static void on_agent(struct hyd_job *job, const struct hyd_step_update *up)
     case HYD_STEP_UP_LATE:
         hyd_log_warn(job->service->config.log, "late message", "job=%s why='%s'",
                      hyd_job_name(job), up->reason);
+        hyd_daemon_count(job->service, HYD_DM_LATE_MESSAGES, hyd_job_name(job), NULL);
         hyd_agent_send_late(agent, up);
         break;
     case HYD_STEP_UP_DRAIN:

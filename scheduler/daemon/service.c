@@ -215,6 +215,9 @@ void hyd_service_close(struct hyd_service *service, struct hyd_job *job,
     service->n_open--;
     hyd_log_info(service->config.log, "job closed", "job=%s", hyd_job_name(job));
     (void)hyd_job_feed(job, &event, NULL);
+    if (service->metrics != NULL) {
+        hyd_metrics_forget(service->metrics, hyd_job_name(job));
+    }
     forget_closed(service);
 }
 

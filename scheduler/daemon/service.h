@@ -18,6 +18,7 @@
 #include "common/rpc/server.h"
 #include "common/sys/clock.h"
 #include "common/sys/log.h"
+#include "scheduler/daemon/http/metrics.h"
 #include "scheduler/daemon/job.h"
 #include "scheduler/daemon/planning.h"
 #include "scheduler/daemon/settings.h"
@@ -33,7 +34,8 @@ struct hyd_service_config {
 struct hyd_service {
     struct hyd_service_config config;
     struct hyd_planning *planning;
-    struct hyd_server *server; /* set by main before it starts */
+    struct hyd_server *server; /* set by daemon.c */
+    struct hyd_metrics *metrics; /* the same; may be NULL */
     struct hyd_job **job; /* [n_jobs] in the order of opening, closed ones among them */
     size_t n_jobs;
     size_t job_capacity;

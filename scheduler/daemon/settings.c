@@ -15,6 +15,10 @@ const struct hyd_setting hyd_daemon_setting_table[] = {
      .def = "unix:/run/hydra/schedd.sock", .meta = "unix:PATH|HOST:PORT",
      .why = "Where trainers, agents and hydractl connect; may be given several times. "
             "Addresses beyond loopback need TLS."},
+    {.key = "http", .type = HYD_SETTING_TEXT, .offset = AT(http), .def = "",
+     .meta = "HOST:PORT",
+     .why = "Where /metrics and the inspection page are served; empty: nowhere. Everybody "
+            "who reaches it may look."},
     {.key = "tls_ca", .type = HYD_SETTING_TEXT, .offset = AT(tls_ca), .def = "",
      .meta = "FILE",
      .why = "Certificates (PEM) that sign clients; with it every client on TCP must show "

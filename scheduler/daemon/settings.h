@@ -17,6 +17,7 @@
 
 struct hyd_daemon_settings {
     struct hyd_setting_list listen;
+    const char *http;
     const char *tls_ca;
     const char *tls_cert;
     const char *tls_key;

@@ -119,8 +119,9 @@ static double most_load(const struct job *j, const struct hyd_row_group *less,
 
     for (uint32_t g = 0; g < j->row.n_groups; g++) {
         const struct hyd_row_group *group = &j->row.group[g];
-        const double load = group == less ? group->load - by : group->load;
+        double load = group->load;
 
+        load -= group == less ? by : 0.0;
         most = load > most ? load : most;
     }
     return most;

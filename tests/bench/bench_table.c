@@ -1,0 +1,10 @@
+/* bench_table.c - the list of benches. */
+#include "tests/bench/bench.h"
+
+#include "tests/bench/bench_plan.h"
+
+const struct hyd_bench hyd_bench_table[] = {
+    {"plan", "the planner: gain over other schedulers, gap to bounds, time, memory",
+     hyd_bench_plan},
+    {NULL, NULL, NULL},
+};

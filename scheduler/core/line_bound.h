@@ -3,8 +3,8 @@
  *
  * What     A path's length is linear in the profile, so every convex mix of paths bounds
  *          every profile: M times the smallest mixed coefficient. For 1F1B the mix is
- *          found in closed form from two families of paths; other orders start from the
- *          path of all of one stage and improve it by a fixed number of rounds.
+ *          found in closed form from two families of paths; for other orders by a fixed
+ *          number of rounds of a game. Values for common pipelines are shipped.
  * Errors   HYD_ERR_NO_MEMORY
  * Owns     scratch comes from the arena and is given back.
  * Threads  reentrant.
@@ -18,7 +18,7 @@
 #include "common/base/error.h"
 #include "scheduler/core/pipeline.h"
 
-enum { HYD_LINE_BOUND_OPS = 1 << 18 };
+enum { HYD_LINE_BOUND_OPS = 1 << 19 };
 
 HYD_MUST_CHECK hyd_status hyd_line_bound(const struct hyd_pipeline_program *program,
                                          struct hyd_arena *arena, double *ret_cells);

@@ -1,10 +1,13 @@
 /* bench_table.c - the list of benches. */
 #include "tests/bench/bench.h"
 
+#include "tests/bench/bench_bounds.h"
 #include "tests/bench/bench_plan.h"
 
 const struct hyd_bench hyd_bench_table[] = {
     {"plan", "the planner: gain over other schedulers, gap to bounds, time, memory",
      hyd_bench_plan},
+    {"bounds", "the bound on a pipeline's step; --long prints its table as C",
+     hyd_bench_bounds},
     {NULL, NULL, NULL},
 };

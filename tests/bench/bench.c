@@ -40,8 +40,8 @@ const char *hyd_bench_machine(void)
         char *colon = strchr(line, ':');
 
         if (strncmp(line, "model name", 10) == 0 && colon != NULL) {
-            (void)snprintf(model, sizeof model, "%.*s",
-                           (int)strcspn(colon + 2, "\n"), colon + 2);
+            (void)snprintf(model, sizeof model, "%.*s", (int)strcspn(colon + 2, "\n"),
+                           colon + 2);
             break;
         }
     }
@@ -105,7 +105,8 @@ int main(int argc, char **argv)
             word[args.n_words++] = argv[i];
         }
     }
-    for (const struct hyd_bench *b = hyd_bench_table; argc >= 2 && b->name != NULL; b++) {
+    for (const struct hyd_bench *b = hyd_bench_table; argc >= 2 && b->name != NULL;
+         b++) {
         if (strcmp(b->name, argv[1]) == 0) {
             return b->run(&args);
         }

@@ -22,16 +22,26 @@ static const double CELL_TOKENS = 300.0;
 static const double PI = 3.14159265358979323846;
 
 const char *const hyd_plan_sets[] = {
-    "pretrain_prolong",          "pretrain_wlbllm",
-    "pretrain_flexsp_wikipedia", "pretrain_magi_histogram",
-    "code_linux_files",          "code_linux_dirs",
-    "code_azure2023",            "chat_azure2023",
-    "chat_sharegpt_8k",          "chat_mooncake_conversation",
-    "doc_mooncake_synthetic",    "doc_arxiv_summ_4k",
-    "doc_bwb_translation",       "doc_books_eltec",
-    "agent_claude_code_sessions", "agent_claude_code_requests",
-    "agent_tau_bench",           "multimodal_omnibal_internvl",
-    "multimodal_servegen_image", "lognormal",
+    "pretrain_prolong",
+    "pretrain_wlbllm",
+    "pretrain_flexsp_wikipedia",
+    "pretrain_magi_histogram",
+    "code_linux_files",
+    "code_linux_dirs",
+    "code_azure2023",
+    "chat_azure2023",
+    "chat_sharegpt_8k",
+    "chat_mooncake_conversation",
+    "doc_mooncake_synthetic",
+    "doc_arxiv_summ_4k",
+    "doc_bwb_translation",
+    "doc_books_eltec",
+    "agent_claude_code_sessions",
+    "agent_claude_code_requests",
+    "agent_tau_bench",
+    "multimodal_omnibal_internvl",
+    "multimodal_servegen_image",
+    "lognormal",
     NULL,
 };
 
@@ -87,8 +97,7 @@ static void shape_lengths(const struct hyd_plan_case_spec *spec, uint32_t *token
     for (size_t i = 0; i < n; i++) {
         const double scaled = tokens[i] * spec->scale;
 
-        tokens[i] =
-            scaled > spec->clip_tokens ? spec->clip_tokens : (uint32_t)scaled;
+        tokens[i] = scaled > spec->clip_tokens ? spec->clip_tokens : (uint32_t)scaled;
     }
     for (size_t i = n; i > 1; i--) {
         const size_t k = hyd_rng_below(&rng, (uint32_t)i);
@@ -166,8 +175,8 @@ bool hyd_plan_case_make(const struct hyd_plan_case_spec *spec,
     }
     if (strcmp(spec->set, "lognormal") == 0) {
         n = MAX_LENGTHS / 4;
-        hyd_plan_lognormal(spec->location, spec->sigma, spec->clip_tokens, spec->seed, n,
-                           ret_case->tokens);
+        hyd_plan_lognormal(spec->location, spec->sigma, spec->clip_tokens, spec->seed,
+                           n, ret_case->tokens);
     } else {
         n = read_set(spec->set, ret_case->tokens);
         if (n == 0) {

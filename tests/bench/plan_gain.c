@@ -71,8 +71,8 @@ static void measure_megatron(struct hyd_planner *planner, const struct hyd_plan_
     }
 }
 
-bool hyd_plan_gain(struct hyd_planner *planner, const struct hyd_plan_case *c, bool full,
-                   struct hyd_plan_gain *ret_gain, struct hyd_error *err)
+bool hyd_plan_gain(struct hyd_planner *planner, const struct hyd_plan_case *c,
+                   bool full, struct hyd_plan_gain *ret_gain, struct hyd_error *err)
 {
     struct hyd_plan_gain gain = {.megatron_s = 0.0};
     struct hyd_plan_input in = c->in;

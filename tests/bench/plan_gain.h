@@ -27,7 +27,7 @@ struct hyd_plan_gain {
 };
 
 /* Measure a case; full: peers other than Megatron-Core and zero bubble too. */
-bool hyd_plan_gain(struct hyd_planner *planner, const struct hyd_plan_case *c, bool full,
-                   struct hyd_plan_gain *ret_gain, struct hyd_error *err);
+bool hyd_plan_gain(struct hyd_planner *planner, const struct hyd_plan_case *c,
+                   bool full, struct hyd_plan_gain *ret_gain, struct hyd_error *err);
 
 #endif

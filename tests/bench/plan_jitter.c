@@ -195,8 +195,8 @@ int hyd_plan_sweep_table(const struct hyd_bench_args *args)
     for (uint32_t ranks = 8; ranks <= 512; ranks *= 2) {
         for (uint32_t cap = 4 * K; cap <= 32 * K; cap *= 2) {
             for (size_t s = 0; hyd_plan_sets[s] != NULL; s++) {
-                const struct hyd_plan_case_spec spec = {hyd_plan_sets[s], 1,   8.0, 1.2,
-                                                        ranks,            cap, 256 * K, 7};
+                const struct hyd_plan_case_spec spec = {
+                    hyd_plan_sets[s], 1, 8.0, 1.2, ranks, cap, 256 * K, 7};
 
                 add_case(planner, &spec, &sweep);
             }

@@ -46,8 +46,7 @@ static void make_input(const struct row *row, uint32_t *tokens, struct hyd_cost 
         abort();
     }
     *ret_in = hyd_plan_input_default();
-    ret_in->batch =
-        (struct hyd_batch){.length_tokens = tokens, .n_seqs = row->n_seqs};
+    ret_in->batch = (struct hyd_batch){.length_tokens = tokens, .n_seqs = row->n_seqs};
     ret_in->pool.n_ranks = row->n_ranks;
     ret_in->pool.pp = N_STAGES;
     ret_in->limits.cap_tokens = CAP_TOKENS;
@@ -171,14 +170,14 @@ static void print_row(const struct row *row)
 
 static json_t *row_json(const struct row *row)
 {
-    return json_pack("{s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:i, s:f, s:f, s:i, s:f}",
-                     "sequences", (int)row->n_seqs, "ranks", (int)row->n_ranks, "effort",
-                     (int)row->effort, "num_microbatches", (int)row->n_microbatches,
-                     "first_cpu_s", row->first_s, "warm_min_cpu_s", row->warm.min_s,
-                     "warm_median_cpu_s", row->warm.median_s, "warm_p95_cpu_s",
-                     row->warm.p95_s, "repeats", (int)row->warm.n, "ramp_cpu_s",
-                     row->ramp_s, "pops_per_placement", row->pops, "allocations_warm",
-                     (int)row->n_allocations, "gap", row->gap);
+    return json_pack(
+        "{s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:i, s:f, s:f, s:i, s:f}",
+        "sequences", (int)row->n_seqs, "ranks", (int)row->n_ranks, "effort",
+        (int)row->effort, "num_microbatches", (int)row->n_microbatches, "first_cpu_s",
+        row->first_s, "warm_min_cpu_s", row->warm.min_s, "warm_median_cpu_s",
+        row->warm.median_s, "warm_p95_cpu_s", row->warm.p95_s, "repeats",
+        (int)row->warm.n, "ramp_cpu_s", row->ramp_s, "pops_per_placement", row->pops,
+        "allocations_warm", (int)row->n_allocations, "gap", row->gap);
 }
 
 int hyd_plan_time_table(const struct hyd_bench_args *args, json_t *out)
@@ -197,7 +196,8 @@ int hyd_plan_time_table(const struct hyd_bench_args *args, json_t *out)
     if (!args->json) {
         (void)printf(
             "time: thread-CPU ms from lengths to a proved plan; lognormal(8, 1.2), cap "
-            "%d, seed 1; the ramp is made once a job\n%7s %6s %6s %4s | %8s %8s %8s %8s "
+            "%d, seed 1; the ramp is made once a job\n%7s %6s %6s %4s | %8s %8s %8s "
+            "%8s "
             "%3s | %8s | %5s %6s %6s\n",
             CAP_TOKENS, "N", "R", "effort", "M", "first", "min", "median", "p95", "rep",
             "ramp", "pops", "allocs", "gap");

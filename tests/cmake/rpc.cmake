@@ -10,3 +10,8 @@ endforeach()
 foreach(name rpc rpc_server rpc_services)
   hydra_add_test(unit common ${name} LIBS hydra_test_rpc TSAN)
 endforeach()
+hydra_add_fuzz(codec LIBS hydra_rpc)
+# Clients that are not ours, against the daemon.
+foreach(name grpcio bad_input buf)
+  hydra_add_script(integ ${name} integ/py/integ_${name}.py TIMEOUT 240)
+endforeach()

@@ -6,3 +6,5 @@ hydra_add_test(prop "" engine LIBS hydra_test_engine)
 hydra_add_test(prop "" layout LIBS hydra_attn)
 hydra_add_test(prop "" merge LIBS hydra_attn)
 hydra_add_test(prop "" program LIBS hydra_test_engine)
+hydra_add_test(conform "" engine TSAN
+  LIBS hydra_test_engine hydra_compute hydra_transport)

@@ -7,8 +7,8 @@
 #include "common/base/check.h"
 #include "tests/lib/compute_naive.h"
 #include "tests/lib/fault_alloc.h"
-#include "tests/lib/prop.h"
 #include "tests/lib/rig.h"
+#include "tests/lib/world.h"
 #include "worker/transport/self/transport_self.h"
 
 enum { MAX_QUIET_ROUNDS = 20000 };
@@ -40,6 +40,12 @@ static void grow_limits(const struct hyd_rig_plan *plan, uint32_t cell,
     }
 }
 
+void rig_reset(struct hyd_rig *rig)
+{
+    rig->worst_forward = rig->worst_backward = 0.0;
+    rig->sent_bytes = rig->exposed_bytes = 0;
+}
+
 struct hyd_attn_limits hyd_rig_limits(const struct hyd_rig *rig)
 {
     const struct hyd_rig_plan *plan = &rig->plan;
@@ -60,19 +66,9 @@ struct hyd_attn_limits hyd_rig_limits(const struct hyd_rig *rig)
     return limits;
 }
 
-static void open_transport(const struct hyd_rig *rig, struct rig_rank *rank, uint32_t i)
-{
-    const struct hyd_transport_config config = {
-        .rank = i, .n_ranks = rig->plan.n_ranks, .epoch = 1, .session = "rig"};
-
-    hyd_assert(hyd_transport_self.open(&config, &rank->transport, NULL) == HYD_OK);
-    if (rig->chaos) {
-        hyd_transport_self_chaos(rank->transport, rig->seed * 31 + i + 1);
-    }
-}
-
-static const char *open_rank(const struct hyd_rig *rig, struct rig_rank *rank,
-                             uint32_t i)
+const char *rig_open(const struct hyd_rig *rig, struct rig_rank *rank, uint32_t i,
+                     const struct hyd_transport_ops *net,
+                     struct hyd_transport *transport)
 {
     const struct hyd_compute_config compute_config = {.n_threads = 1};
     struct hyd_attn_config config = {
@@ -81,18 +77,20 @@ static const char *open_rank(const struct hyd_rig *rig, struct rig_rank *rank,
     const struct hyd_rig_plan *plan = &rig->plan;
 
     if (rig->compute->open(&compute_config, &rank->dev, &err) != HYD_OK) {
-        return hyd_prop_reason("open: %s", err.text);
+        return hyd_world_reason("open: %s", err.text);
     }
     if (rig->compute == &hyd_compute_naive) {
         hyd_compute_naive_knobs(rank->dev)->lag = rig->device_lag;
     }
     config.dev = rank->dev;
     hyd_fault_alloc_init(&rank->alloc);
-    open_transport(rig, rank, i);
+    rank->net = net;
+    rank->transport = transport;
+    net->counters(transport, &rank->before);
     if (hyd_attn_create(&config, &rank->alloc.alloc, &rank->attn, &err) != HYD_OK ||
-        hyd_attn_set_transport(rank->attn, &hyd_transport_self, rank->transport, i,
-                               plan->n_ranks, &err) != HYD_OK) {
-        return hyd_prop_reason("create: %s", err.text);
+        hyd_attn_set_transport(rank->attn, net, transport, i, plan->n_ranks, &err) !=
+            HYD_OK) {
+        return hyd_world_reason("create: %s", err.text);
     }
     for (size_t g = 0; g < plan->n_groups; g++) {
         uint32_t member;
@@ -107,15 +105,17 @@ static const char *open_rank(const struct hyd_rig *rig, struct rig_rank *rank,
                                         .backward = rig->backward};
     rig_make_tensors(rig, rank, i);
     if (hyd_attn_begin_step(rank->attn, &rank->step, &err) != HYD_OK) {
-        return hyd_prop_reason("begin_step: %s", err.text);
+        return hyd_world_reason("begin_step: %s", err.text);
     }
     rank->n_calls = rank->alloc.n_calls;
     return NULL;
 }
 
-static void close_rank(const struct hyd_rig *rig, struct rig_rank *rank)
+void rig_close(const struct hyd_rig *rig, struct rig_rank *rank)
 {
-    hyd_transport_self.close(rank->transport);
+    if (rank->attn != NULL) {
+        hyd_attn_end_step(rank->attn);
+    }
     hyd_attn_free(rank->attn);
     rig_free_tensors(rig, rank);
     rig->compute->close(rank->dev);
@@ -136,8 +136,8 @@ static bool pass_of(const struct hyd_rig *rig, uint32_t number,
 }
 
 /* One advance of one rank. */
-static const char *advance(const struct hyd_rig *rig, struct rig_rank *rank,
-                           bool *ret_moved)
+const char *rig_advance(const struct hyd_rig *rig, struct rig_rank *rank,
+                        bool *ret_moved)
 {
     enum hyd_attn_state state;
     struct hyd_error err = {.text = ""};
@@ -152,13 +152,13 @@ static const char *advance(const struct hyd_rig *rig, struct rig_rank *rank,
         }
         io = rig_io(rig, rank, &pass);
         if (hyd_attn_start(rank->attn, &pass, &io, &err) != HYD_OK) {
-            return hyd_prop_reason("start: %s", err.text);
+            return hyd_world_reason("start: %s", err.text);
         }
         rank->in_pass = true;
         rank->next_pass++;
     }
     if (hyd_attn_advance(rank->attn, &state, &err) != HYD_OK) {
-        return hyd_prop_reason("advance: %s", err.text);
+        return hyd_world_reason("advance: %s", err.text);
     }
     *ret_moved |= state != HYD_ATTN_WAIT_NETWORK;
     rank->in_pass = state != HYD_ATTN_DONE;
@@ -177,7 +177,7 @@ static const char *run_all(const struct hyd_rig *rig, struct rig_rank *rank)
 
         for (uint32_t i = 0; i < n_ranks; i++) {
             struct rig_rank *one = &rank[hyd_rng_below(&rng, n_ranks)];
-            const char *why = one->finished ? NULL : advance(rig, one, &moved);
+            const char *why = one->finished ? NULL : rig_advance(rig, one, &moved);
 
             if (why != NULL) {
                 return why;
@@ -225,8 +225,7 @@ static void program_bytes(const struct hyd_rig *rig, const struct rig_rank *rank
     }
 }
 
-static const char *check_rank(struct hyd_rig *rig, const struct rig_rank *rank,
-                              uint32_t i)
+const char *rig_check(struct hyd_rig *rig, const struct rig_rank *rank, uint32_t i)
 {
     struct hyd_transport_counters counters;
     struct hyd_attn_memory memory;
@@ -234,7 +233,9 @@ static const char *check_rank(struct hyd_rig *rig, const struct rig_rank *rank,
     size_t predicted =
         hyd_attn_step_bytes(&rig->model, &rank->step, i, rig->plan.n_layers);
 
-    hyd_transport_self.counters(rank->transport, &counters);
+    rank->net->counters(rank->transport, &counters);
+    counters.sent_bytes -= rank->before.sent_bytes;
+    counters.received_bytes -= rank->before.received_bytes;
     program_bytes(rig, rank, i, program);
     for (size_t g = 0; g < rank->n_groups; g++) {
         figures[0] += rank->figures[g].sent_bytes;
@@ -244,21 +245,21 @@ static const char *check_rank(struct hyd_rig *rig, const struct rig_rank *rank,
     rig->sent_bytes += figures[0];
     if (program[0] != counters.sent_bytes || program[1] != counters.received_bytes ||
         figures[0] != program[0] || figures[1] != program[1]) {
-        return hyd_prop_reason("rank %u: program sends %llu bytes, engine %llu, "
-                               "transport %llu",
-                               i, (unsigned long long)program[0],
-                               (unsigned long long)figures[0],
-                               (unsigned long long)counters.sent_bytes);
+        return hyd_world_reason("rank %u: program sends %llu bytes, engine %llu, "
+                                "transport %llu",
+                                i, (unsigned long long)program[0],
+                                (unsigned long long)figures[0],
+                                (unsigned long long)counters.sent_bytes);
     }
     hyd_attn_memory(rank->attn, &memory);
     if (memory.peak_bytes > memory.arena_bytes) {
-        return hyd_prop_reason("rank %u used %zu of %zu bytes", i, memory.peak_bytes,
-                               memory.arena_bytes);
+        return hyd_world_reason("rank %u used %zu of %zu bytes", i, memory.peak_bytes,
+                                memory.arena_bytes);
     }
     if (!rig->strided && rank->n_groups > 0 &&
         memory.peak_bytes != predicted + memory.scratch_bytes) {
-        return hyd_prop_reason("rank %u used %zu bytes, %zu were predicted", i,
-                               memory.peak_bytes, predicted + memory.scratch_bytes);
+        return hyd_world_reason("rank %u used %zu bytes, %zu were predicted", i,
+                                memory.peak_bytes, predicted + memory.scratch_bytes);
     }
     if (rank->alloc.n_calls != rank->n_calls) {
         return "something was allocated while the step ran";
@@ -266,31 +267,46 @@ static const char *check_rank(struct hyd_rig *rig, const struct rig_rank *rank,
     return rig_check_padding(rig, rank, i);
 }
 
+static struct hyd_transport *open_self(const struct hyd_rig *rig, uint32_t i)
+{
+    struct hyd_transport *transport = NULL;
+    const struct hyd_transport_config config = {
+        .rank = i, .n_ranks = rig->plan.n_ranks, .epoch = 1, .session = "rig"};
+
+    hyd_assert(hyd_transport_self.open(&config, &transport, NULL) == HYD_OK);
+    if (rig->chaos) {
+        hyd_transport_self_chaos(transport, rig->seed * 31 + i + 1);
+    }
+    return transport;
+}
+
 const char *hyd_rig_run(struct hyd_rig *rig)
 {
-    struct rig_rank *rank = calloc(rig->plan.n_ranks, sizeof *rank);
+    uint32_t n_ranks = rig->plan.n_ranks;
+    struct rig_rank *rank = calloc(n_ranks, sizeof *rank);
     const char *why = NULL;
 
     hyd_assert(rank != NULL);
-    rig->worst_forward = rig->worst_backward = 0.0;
-    rig->sent_bytes = rig->exposed_bytes = 0;
-    for (uint32_t i = 0; i < rig->plan.n_ranks && why == NULL; i++) {
-        why = open_rank(rig, &rank[i], i);
+    rig_reset(rig);
+    for (uint32_t i = 0; i < n_ranks; i++) {
+        struct hyd_transport *transport = open_self(rig, i);
+        const char *failure =
+            rig_open(rig, &rank[i], i, &hyd_transport_self, transport);
+
+        why = why == NULL ? failure : why;
     }
     if (why == NULL) {
         why = run_all(rig, rank);
     }
-    for (uint32_t i = 0; i < rig->plan.n_ranks && why == NULL; i++) {
-        why = check_rank(rig, &rank[i], i);
+    for (uint32_t i = 0; i < n_ranks && why == NULL; i++) {
+        why = rig_check(rig, &rank[i], i);
     }
     if (why == NULL) {
         why = rig_compare(rig, rank);
     }
-    for (uint32_t i = 0; i < rig->plan.n_ranks; i++) {
-        if (rank[i].attn != NULL) {
-            hyd_attn_end_step(rank[i].attn);
-        }
-        close_rank(rig, &rank[i]);
+    for (uint32_t i = 0; i < n_ranks; i++) {
+        hyd_transport_self.close(rank[i].transport);
+        rig_close(rig, &rank[i]);
     }
     free(rank);
     return why;

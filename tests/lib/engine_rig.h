@@ -8,7 +8,7 @@
  *          transport equal those of the engine and of the program; padding between rows
  *          and behind tensors is untouched; nothing is allocated while a step runs; no
  *          more memory is used than was predicted.
- * Errors   hyd_rig_run returns NULL, or why it failed (static text).
+ * Errors   hyd_rig_run* return NULL, or why they failed (thread-local text).
  * Owns     everything it makes, until hyd_rig_run returns.
  * Threads  one at a time.
  */
@@ -72,5 +72,10 @@ void hyd_rig_random_plan(struct hyd_rng *rng, const struct hyd_attn_model *model
 struct hyd_attn_limits hyd_rig_limits(const struct hyd_rig *rig);
 
 const char *hyd_rig_run(struct hyd_rig *rig);
+
+/* The same on any transport, with a thread for each rank that blocks on the transport's
+ * descriptor when there is nothing to do. */
+const char *hyd_rig_run_threads(struct hyd_rig *rig,
+                                const struct hyd_transport_ops *net);
 
 #endif

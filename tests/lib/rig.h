@@ -1,9 +1,13 @@
 /*
- * rig.h - the parts of an engine rig; private to engine_rig.c and rig_tensors.c.
+ * rig.h - the parts of an engine rig; private to engine_rig.c, rig_threads.c and
+ *         rig_tensors.c.
  *
- * What     rig_tensors.c makes the caller's tensors from a counter-based generator,
- *          compares results and looks for bytes that nobody may touch.
- * Threads  one at a time.
+ * What     engine_rig.c opens, advances, checks and closes one rank, and goes round all of
+ *          them; rig_threads.c gives each a thread. rig_tensors.c makes the caller's
+ *          tensors from a counter-based generator, compares results and looks for bytes
+ *          that nobody may touch.
+ *          Functions that return a text return NULL, or why they failed.
+ * Threads  one at a time per rank; rig_check and rig_compare when all have stopped.
  */
 #ifndef HYD_TESTS_LIB_RIG_H
 #define HYD_TESTS_LIB_RIG_H
@@ -18,7 +22,9 @@ enum rig_tensor { RIG_Q, RIG_K, RIG_V, RIG_O, RIG_DOUT, RIG_DQ, RIG_DK, RIG_DV }
 
 struct rig_rank {
     struct hyd_compute *dev;
+    const struct hyd_transport_ops *net;
     struct hyd_transport *transport;
+    struct hyd_transport_counters before; /* warming counts too */
     struct hyd_attn *attn;
     struct hyd_fault_alloc alloc;
     size_t n_calls; /* of alloc, when the step began */
@@ -31,6 +37,22 @@ struct rig_rank {
     bool in_pass;
     bool finished;
 };
+
+void rig_reset(struct hyd_rig *rig);
+
+/* The transport stays the caller's. A rank that failed to open is to be closed, too. */
+const char *rig_open(const struct hyd_rig *rig, struct rig_rank *rank, uint32_t i,
+                     const struct hyd_transport_ops *net,
+                     struct hyd_transport *transport);
+/* Once nothing is posted any more. */
+void rig_close(const struct hyd_rig *rig, struct rig_rank *rank);
+
+/* One advance; *ret_moved is set when it was not in vain. */
+const char *rig_advance(const struct hyd_rig *rig, struct rig_rank *rank,
+                        bool *ret_moved);
+
+/* Bytes and memory of a rank that has finished; its transport is still open. */
+const char *rig_check(struct hyd_rig *rig, const struct rig_rank *rank, uint32_t i);
 
 void rig_make_tensors(const struct hyd_rig *rig, struct rig_rank *rank, uint32_t own);
 void rig_free_tensors(const struct hyd_rig *rig, struct rig_rank *rank);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "common/base/check.h"
-#include "tests/lib/prop.h"
 #include "tests/lib/rig.h"
+#include "tests/lib/world.h"
 #include "worker/attn/ref.h"
 
 enum { GAP_ELEMENTS = 24, TAIL_BYTES = 64 };
@@ -213,9 +213,9 @@ const char *rig_check_padding(const struct hyd_rig *rig, const struct rig_rank *
         for (size_t t = 0; t < RIG_N_TENSORS; t++) {
             if (!padding_is_whole(rig, t, rank->buf[m][cell % rig->plan.n_layers][t],
                                   n_rows)) {
-                return hyd_prop_reason("rank %u: bytes between or behind the rows of "
-                                       "tensor %zu were written",
-                                       own, t);
+                return hyd_world_reason("rank %u: bytes between or behind the rows of "
+                                        "tensor %zu were written",
+                                        own, t);
             }
         }
     }
@@ -339,12 +339,12 @@ static const char *compare_seq(struct hyd_rig *rig, const struct rig_rank *rank,
         }
         error = tensor_error(rig, rank, group, seq_layer, t, answer.out[t]);
         if (!(error <= rig->tolerance)) {
-            why = hyd_prop_reason("%s of sequence %u (%u tokens, u %u, r %u, %u/%u "
-                                  "heads, layer %u) is off by %g",
-                                  name[t], group->id[seq_layer[0]],
-                                  group->length_tokens[seq_layer[0]], group->u,
-                                  group->r, rig->model.n_heads, rig->model.n_kv_heads,
-                                  seq_layer[1], error);
+            why = hyd_world_reason("%s of sequence %u (%u tokens, u %u, r %u, %u/%u "
+                                   "heads, layer %u) is off by %g",
+                                   name[t], group->id[seq_layer[0]],
+                                   group->length_tokens[seq_layer[0]], group->u,
+                                   group->r, rig->model.n_heads, rig->model.n_kv_heads,
+                                   seq_layer[1], error);
         }
         *worst = fmax(*worst, error);
     }

@@ -66,15 +66,13 @@ struct hyd_attn_limits hyd_rig_limits(const struct hyd_rig *rig)
     return limits;
 }
 
-const char *rig_open(const struct hyd_rig *rig, struct rig_rank *rank, uint32_t i,
-                     const struct hyd_transport_ops *net,
-                     struct hyd_transport *transport)
+/* Device and engine. */
+static const char *make_engine(const struct hyd_rig *rig, struct rig_rank *rank)
 {
     const struct hyd_compute_config compute_config = {.n_threads = 1};
     struct hyd_attn_config config = {
         .model = rig->model, .limits = hyd_rig_limits(rig), .compute = rig->compute};
     struct hyd_error err = {.text = ""};
-    const struct hyd_rig_plan *plan = &rig->plan;
 
     if (rig->compute->open(&compute_config, &rank->dev, &err) != HYD_OK) {
         return hyd_world_reason("open: %s", err.text);
@@ -84,13 +82,42 @@ const char *rig_open(const struct hyd_rig *rig, struct rig_rank *rank, uint32_t 
     }
     config.dev = rank->dev;
     hyd_fault_alloc_init(&rank->alloc);
+    if (hyd_attn_create(&config, &rank->alloc.alloc, &rank->attn, &err) != HYD_OK) {
+        return hyd_world_reason("create: %s", err.text);
+    }
+    return NULL;
+}
+
+static size_t n_allocs(const struct hyd_rig *rig, const struct rig_rank *rank)
+{
+    size_t n = rank->alloc.n_calls;
+
+    if (rig->compute == &hyd_compute_naive) {
+        n += hyd_compute_naive_knobs(rank->dev)->n_allocs;
+    }
+    return n;
+}
+
+const char *rig_open(const struct hyd_rig *rig, struct rig_rank *rank, uint32_t i,
+                     const struct hyd_transport_ops *net,
+                     struct hyd_transport *transport)
+{
+    const struct hyd_rig_plan *plan = &rig->plan;
+    struct hyd_error err = {.text = ""};
+    const char *why = rank->attn == NULL ? make_engine(rig, rank) : NULL;
+
     rank->net = net;
     rank->transport = transport;
     net->counters(transport, &rank->before);
-    if (hyd_attn_create(&config, &rank->alloc.alloc, &rank->attn, &err) != HYD_OK ||
-        hyd_attn_set_transport(rank->attn, net, transport, i, plan->n_ranks, &err) !=
-            HYD_OK) {
-        return hyd_world_reason("create: %s", err.text);
+    rank->n_groups = 0;
+    rank->next_pass = 0;
+    rank->in_pass = rank->finished = false;
+    if (why != NULL) {
+        return why;
+    }
+    if (hyd_attn_set_transport(rank->attn, net, transport, i, plan->n_ranks, &err) !=
+        HYD_OK) {
+        return hyd_world_reason("set_transport: %s", err.text);
     }
     for (size_t g = 0; g < plan->n_groups; g++) {
         uint32_t member;
@@ -107,7 +134,7 @@ const char *rig_open(const struct hyd_rig *rig, struct rig_rank *rank, uint32_t 
     if (hyd_attn_begin_step(rank->attn, &rank->step, &err) != HYD_OK) {
         return hyd_world_reason("begin_step: %s", err.text);
     }
-    rank->n_calls = rank->alloc.n_calls;
+    rank->n_allocs = n_allocs(rig, rank);
     return NULL;
 }
 
@@ -261,17 +288,18 @@ const char *rig_check(struct hyd_rig *rig, const struct rig_rank *rank, uint32_t
         return hyd_world_reason("rank %u used %zu bytes, %zu were predicted", i,
                                 memory.peak_bytes, predicted + memory.scratch_bytes);
     }
-    if (rank->alloc.n_calls != rank->n_calls) {
+    if (n_allocs(rig, rank) != rank->n_allocs) {
         return "something was allocated while the step ran";
     }
     return rig_check_padding(rig, rank, i);
 }
 
-static struct hyd_transport *open_self(const struct hyd_rig *rig, uint32_t i)
+struct hyd_transport *rig_open_self(const struct hyd_rig *rig, uint32_t i,
+                                    uint32_t epoch)
 {
     struct hyd_transport *transport = NULL;
     const struct hyd_transport_config config = {
-        .rank = i, .n_ranks = rig->plan.n_ranks, .epoch = 1, .session = "rig"};
+        .rank = i, .n_ranks = rig->plan.n_ranks, .epoch = epoch, .session = "rig"};
 
     hyd_assert(hyd_transport_self.open(&config, &transport, NULL) == HYD_OK);
     if (rig->chaos) {
@@ -280,18 +308,15 @@ static struct hyd_transport *open_self(const struct hyd_rig *rig, uint32_t i)
     return transport;
 }
 
-const char *hyd_rig_run(struct hyd_rig *rig)
+/* A step that nobody disturbs, and its result. */
+static const char *run_step(struct hyd_rig *rig, struct rig_rank *rank, uint32_t epoch)
 {
     uint32_t n_ranks = rig->plan.n_ranks;
-    struct rig_rank *rank = calloc(n_ranks, sizeof *rank);
     const char *why = NULL;
 
-    hyd_assert(rank != NULL);
-    rig_reset(rig);
     for (uint32_t i = 0; i < n_ranks; i++) {
-        struct hyd_transport *transport = open_self(rig, i);
-        const char *failure =
-            rig_open(rig, &rank[i], i, &hyd_transport_self, transport);
+        const char *failure = rig_open(rig, &rank[i], i, &hyd_transport_self,
+                                       rig_open_self(rig, i, epoch));
 
         why = why == NULL ? failure : why;
     }
@@ -301,13 +326,100 @@ const char *hyd_rig_run(struct hyd_rig *rig)
     for (uint32_t i = 0; i < n_ranks && why == NULL; i++) {
         why = rig_check(rig, &rank[i], i);
     }
-    if (why == NULL) {
-        why = rig_compare(rig, rank);
-    }
-    for (uint32_t i = 0; i < n_ranks; i++) {
+    return why == NULL ? rig_compare(rig, rank) : why;
+}
+
+static void close_all(const struct hyd_rig *rig, struct rig_rank *rank)
+{
+    for (uint32_t i = 0; i < rig->plan.n_ranks; i++) {
         hyd_transport_self.close(rank[i].transport);
         rig_close(rig, &rank[i]);
     }
     free(rank);
+}
+
+const char *hyd_rig_run(struct hyd_rig *rig)
+{
+    struct rig_rank *rank = calloc(rig->plan.n_ranks, sizeof *rank);
+    const char *why;
+
+    hyd_assert(rank != NULL);
+    rig_reset(rig);
+    why = run_step(rig, rank, 1);
+    close_all(rig, rank);
+    return why;
+}
+
+/* Advance at random until `n_advances` are over, or all have finished. */
+static const char *run_some(const struct hyd_rig *rig, struct rig_rank *rank,
+                            struct hyd_rng *rng, uint32_t n_advances)
+{
+    for (uint32_t n = 0; n < n_advances; n++) {
+        struct rig_rank *one = &rank[hyd_rng_below(rng, rig->plan.n_ranks)];
+        bool moved = false;
+        const char *why = one->finished ? NULL : rig_advance(rig, one, &moved);
+
+        if (why != NULL) {
+            return why;
+        }
+    }
+    return NULL;
+}
+
+/* Whoever is left must come to an end: finished, or failed because of the victim. */
+static const char *end_without(const struct hyd_rig *rig, struct rig_rank *rank,
+                               uint32_t victim)
+{
+    for (uint32_t n = 0; n < 200 * MAX_QUIET_ROUNDS; n++) {
+        uint32_t n_left = 0;
+
+        for (uint32_t i = 0; i < rig->plan.n_ranks; i++) {
+            bool moved = false;
+
+            if (i == victim || rank[i].finished) {
+                continue;
+            }
+            if (n == MAX_QUIET_ROUNDS / 100) {
+                /* Ranks that wait for survivors who gave up hear it from the agent. */
+                hyd_transport_self.abort(rank[i].transport);
+            }
+            if (rig_advance(rig, &rank[i], &moved) != NULL) {
+                rank[i].finished = true;
+            }
+            n_left += !rank[i].finished;
+        }
+        if (n_left == 0) {
+            return NULL;
+        }
+    }
+    return "survivors do not come to an end";
+}
+
+const char *hyd_rig_run_with_loss(struct hyd_rig *rig, uint32_t n_advances)
+{
+    uint32_t n_ranks = rig->plan.n_ranks;
+    struct rig_rank *rank = calloc(n_ranks, sizeof *rank);
+    struct hyd_rng rng = {rig->seed};
+    uint32_t victim = hyd_rng_below(&rng, n_ranks);
+    const char *why = NULL;
+
+    hyd_assert(rank != NULL);
+    rig_reset(rig);
+    for (uint32_t i = 0; i < n_ranks && why == NULL; i++) {
+        why = rig_open(rig, &rank[i], i, &hyd_transport_self, rig_open_self(rig, i, 1));
+    }
+    why = why == NULL ? run_some(rig, rank, &rng, n_advances) : why;
+    hyd_transport_self.close(rank[victim].transport);
+    rank[victim].transport = NULL;
+    why = why == NULL ? end_without(rig, rank, victim) : why;
+    for (uint32_t i = 0; i < n_ranks; i++) {
+        hyd_transport_self.close(rank[i].transport);
+        rank[i].transport = NULL;
+        hyd_attn_end_step(rank[i].attn);
+        rig_free_tensors(rig, &rank[i]);
+    }
+    /* The next epoch, with a new rank in the victim's place and the old engines. */
+    why = why == NULL ? run_step(rig, rank, 2) : why;
+    close_all(rig, rank);
     return why;
 }

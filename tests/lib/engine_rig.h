@@ -73,6 +73,10 @@ struct hyd_attn_limits hyd_rig_limits(const struct hyd_rig *rig);
 
 const char *hyd_rig_run(struct hyd_rig *rig);
 
+/* Lose a rank after this many advances: the others must end, with success or an error,
+ * and the step must give the right answer in the next epoch, on the same engines. */
+const char *hyd_rig_run_with_loss(struct hyd_rig *rig, uint32_t n_advances);
+
 /* The same on any transport, with a thread for each rank that blocks on the transport's
  * descriptor when there is nothing to do. */
 const char *hyd_rig_run_threads(struct hyd_rig *rig,

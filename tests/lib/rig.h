@@ -27,7 +27,7 @@ struct rig_rank {
     struct hyd_transport_counters before; /* warming counts too */
     struct hyd_attn *attn;
     struct hyd_fault_alloc alloc;
-    size_t n_calls; /* of alloc, when the step began */
+    size_t n_allocs; /* when the step began, host and device */
     struct hyd_group group[HYD_RIG_MAX_GROUPS];
     size_t n_groups;
     struct hyd_attn_figures figures[HYD_RIG_MAX_GROUPS];
@@ -40,7 +40,11 @@ struct rig_rank {
 
 void rig_reset(struct hyd_rig *rig);
 
-/* The transport stays the caller's. A rank that failed to open is to be closed, too. */
+/* A rank's transport inside this process; with chaos if the rig has it. */
+struct hyd_transport *rig_open_self(const struct hyd_rig *rig, uint32_t i,
+                                    uint32_t epoch);
+
+/* Begin a step; makes the engine when there is none. The transport stays the caller's. A rank that failed to open is to be closed, too. */
 const char *rig_open(const struct hyd_rig *rig, struct rig_rank *rank, uint32_t i,
                      const struct hyd_transport_ops *net,
                      struct hyd_transport *transport);

@@ -44,10 +44,31 @@ static void engine_equals_reference_over_any_plan(void **state)
                  (void *)&hyd_compute_naive);
 }
 
+static const char *loss_is_survived(struct hyd_rng *rng, void *ctx)
+{
+    struct hyd_rig rig = {.compute = ctx, .chaos = hyd_rng_below(rng, 2) == 0};
+
+    rig.seed = hyd_rng_next(rng) | 1;
+    random_model(rng, &rig.model);
+    rig.model.dtype = HYD_DTYPE_F32;
+    rig.backward = true;
+    rig.amplitude = 1.0F;
+    rig.tolerance = 1e-5;
+    hyd_rig_random_plan(rng, &rig.model, 30, &rig.plan);
+    return hyd_rig_run_with_loss(&rig, hyd_rng_below(rng, 600));
+}
+
+static void engine_survives_a_lost_rank_at_any_moment(void **state)
+{
+    (void)state;
+    hyd_prop_run("loss is survived", 100, loss_is_survived, (void *)&hyd_compute_naive);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(engine_equals_reference_over_any_plan),
+        cmocka_unit_test(engine_survives_a_lost_rank_at_any_moment),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

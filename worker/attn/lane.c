@@ -10,12 +10,10 @@ enum { MAX_PROGRESS = 256 };
 
 void hyd_lane_begin(struct hyd_lane *lane, size_t group, size_t end)
 {
+    /* An earlier step may have ended anywhere, even inside a compute. */
+    memset(lane, 0, sizeof *lane);
     lane->group = group;
     lane->end = end;
-    lane->has_program = false;
-    lane->has_op = false;
-    lane->in_flight = false;
-    lane->blocked = false;
 }
 
 static struct hyd_buf part_of(struct hyd_buf buf, uint64_t offset, uint64_t bytes)

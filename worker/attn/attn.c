@@ -66,6 +66,11 @@ static hyd_status take_memory(struct hyd_attn *attn, struct hyd_error *err)
     return ops->set_scratch(dev, scratch);
 }
 
+static void set_default(double *value, double otherwise)
+{
+    *value = *value > 0.0 ? *value : otherwise;
+}
+
 hyd_status hyd_attn_create(const struct hyd_attn_config *config,
                            const struct hyd_alloc *alloc, struct hyd_attn **ret_attn,
                            struct hyd_error *err)
@@ -87,6 +92,11 @@ hyd_status hyd_attn_create(const struct hyd_attn_config *config,
     attn->config = *config;
     if (attn->config.limits.max_u > config->model.n_heads) {
         attn->config.limits.max_u = config->model.n_heads;
+    }
+    set_default(&attn->config.slices.flop, 1.0e10);
+    set_default(&attn->config.slices.fill_flop, 1.5e9);
+    if (attn->config.slices.min_rows == 0) {
+        attn->config.slices.min_rows = 256;
     }
     attn->scale = config->model.scale > 0.0F
                       ? config->model.scale
@@ -245,6 +255,11 @@ hyd_status hyd_attn_begin_step(struct hyd_attn *attn, const struct hyd_attn_step
 
 void hyd_attn_end_step(struct hyd_attn *attn)
 {
+    if (attn->running) {
+        /* What was enqueued may still use the tensors of the pass. Its results are lost,
+         * and so is its error. */
+        (void)attn->config.compute->sync(attn->config.dev, NULL);
+    }
     for (uint32_t i = 0; i < attn->parts.n_slots; i++) {
         attn->slot[i] = (struct hyd_slot){0};
     }

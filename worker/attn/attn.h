@@ -72,12 +72,20 @@ struct hyd_attn_clock {
     void *ctx;
 };
 
+/* How long advance may compute in one go; 0 stands for the default. */
+struct hyd_attn_slices {
+    double flop; /* 1e10: 0.2 s of a fast core */
+    double fill_flop; /* 1.5e9: of a group of one rank, put into a wait of another */
+    uint32_t min_rows; /* 256: queries that share the kernel's preparation of keys */
+};
+
 struct hyd_attn_config {
     struct hyd_attn_model model;
     struct hyd_attn_limits limits;
     const struct hyd_compute_ops *compute;
     struct hyd_compute *dev; /* lent until free; set_scratch is the engine's */
     struct hyd_attn_clock clock;
+    struct hyd_attn_slices slices;
 };
 
 /* What one group's shard cost on this rank. Added into, over all passes of a step. */
@@ -164,7 +172,8 @@ HYD_MUST_CHECK hyd_status hyd_attn_set_transport(struct hyd_attn *attn,
 HYD_MUST_CHECK hyd_status hyd_attn_begin_step(struct hyd_attn *attn,
                                               const struct hyd_attn_step *step,
                                               struct hyd_error *err);
-/* Forgets what was kept; fine after errors, and when no step was begun. */
+/* Forgets what was kept; fine after errors, and when no step was begun. In the middle of
+ * a pass it waits for the device. */
 void hyd_attn_end_step(struct hyd_attn *attn);
 
 /* Rows of this rank's cell of a microbatch: what the tensors of a pass must hold. */

@@ -12,10 +12,6 @@
 
 #include "common/base/banned.h"
 
-/* About 0.2 s of a fast core, and the smaller piece that is put into a wait. */
-static const double SLICE_FLOP = 1.0e10;
-static const double FILL_FLOP = 1.5e9;
-
 size_t hyd_tensor_stride(const struct hyd_attn_model *model,
                          const struct hyd_attn_tensor *tensor, uint32_t n_heads)
 {
@@ -265,8 +261,9 @@ static void finish_pass(struct hyd_attn *attn)
 static hyd_status run_lanes(struct hyd_attn *attn, enum hyd_attn_state *ret_state,
                             struct hyd_error *err)
 {
+    const struct hyd_attn_slices *slices = &attn->config.slices;
     enum hyd_lane_result net, local = HYD_LANE_WORKED;
-    hyd_status st = hyd_lane_run(attn, &attn->lane[0], SLICE_FLOP, &net, err);
+    hyd_status st = hyd_lane_run(attn, &attn->lane[0], slices->flop, &net, err);
     bool idle = false;
 
     *ret_state = HYD_ATTN_BUSY;
@@ -274,7 +271,8 @@ static hyd_status run_lanes(struct hyd_attn *attn, enum hyd_attn_state *ret_stat
         return st;
     }
     st = hyd_lane_run(attn, &attn->lane[1],
-                      net == HYD_LANE_IDLE ? SLICE_FLOP : FILL_FLOP, &local, err);
+                      net == HYD_LANE_IDLE ? slices->flop : slices->fill_flop, &local,
+                      err);
     if (st != HYD_OK || local != HYD_LANE_IDLE) {
         return st;
     }

@@ -3,13 +3,13 @@
  *
  * A compute is cut into slices of bounded work, so that a thread that runs the engine
  * comes back often enough to hear an abort. Cutting along queries costs little: kernels
- * bring K and V into shape once a slice, for at least SLICE_MIN_ROWS queries.
+ * bring K and V into shape once a slice, for at least slices.min_rows queries.
  */
 #include "worker/attn/engine.h"
 
 #include "common/base/banned.h"
 
-enum { SLICE_MIN_ROWS = 256, MAX_PROGRESS = 256 };
+enum { MAX_PROGRESS = 256 };
 
 /* Called by kernels between tiles. What is on its way may fail meanwhile: then there is
  * no point in computing on. */
@@ -160,13 +160,13 @@ static hyd_status run_slice(struct hyd_attn *attn, struct hyd_lane *lane,
     struct hyd_attn_unit *unit = &lane->unit[lane->next_unit];
     uint64_t pairs = hyd_program_pairs(model, unit);
     double flop = (double)pairs * per_pair;
+    uint32_t min_rows = attn->config.slices.min_rows;
     size_t n = 1;
 
-    if (flop > slice_flop && unit->q.n > SLICE_MIN_ROWS) {
+    if (flop > slice_flop && unit->q.n > min_rows) {
         double rows = (double)unit->q.n * slice_flop / flop;
-        uint32_t n_rows = rows > SLICE_MIN_ROWS ? (uint32_t)rows : SLICE_MIN_ROWS;
-        struct hyd_attn_unit piece =
-            cut_unit(unit, n_rows / SLICE_MIN_ROWS * SLICE_MIN_ROWS);
+        uint32_t n_rows = rows > min_rows ? (uint32_t)rows : min_rows;
+        struct hyd_attn_unit piece = cut_unit(unit, n_rows / min_rows * min_rows);
 
         count_pairs(attn, lane, hyd_program_pairs(model, &piece));
         return run_kernel(attn, lane, &piece, 1);

@@ -47,6 +47,7 @@ static hyd_status naive_open(const struct hyd_compute_config *config,
 
 static void naive_close(struct hyd_compute *dev)
 {
+    naive_drop_queue(dev);
     free(dev);
 }
 
@@ -129,16 +130,6 @@ static bool sees(const struct hyd_attn_shape *shape, uint32_t q_pos, uint32_t k_
     }
     return k_pos <= q_pos &&
            (shape->see == HYD_SEE_CAUSAL || q_pos - k_pos < shape->window_tokens);
-}
-
-static hyd_status enqueue(struct hyd_compute *dev)
-{
-    dev->lag_left = dev->knobs.lag;
-    dev->knobs.n_kernels++;
-    if (dev->knobs.fail_in > 0 && --dev->knobs.fail_in == 0) {
-        return HYD_ERR_INTERNAL;
-    }
-    return HYD_OK;
 }
 
 /* One query row and head against a unit's keys: calls back with every visible key. */
@@ -255,11 +246,11 @@ static void merge_row(const struct hyd_attn_forward *args, const struct row *row
     *lse_at = sum > 0.0 ? (float)(most + log(sum)) : -INFINITY;
 }
 
-static hyd_status naive_forward(struct hyd_compute *dev,
-                                const struct hyd_attn_forward *args)
+hyd_status naive_run_forward(struct hyd_compute *dev,
+                             const struct hyd_attn_forward *args)
 {
     double o[256];
-    hyd_status st = enqueue(dev);
+    hyd_status st = HYD_OK;
 
     for (size_t n = 0; n < args->n_units && st == HYD_OK; n++) {
         const struct hyd_attn_unit *unit = &args->unit[n];
@@ -314,10 +305,10 @@ static void backward_row(struct hyd_compute *dev, const struct hyd_attn_backward
     }
 }
 
-static hyd_status naive_backward(struct hyd_compute *dev,
-                                 const struct hyd_attn_backward *args)
+hyd_status naive_run_backward(struct hyd_compute *dev,
+                              const struct hyd_attn_backward *args)
 {
-    hyd_status st = enqueue(dev);
+    hyd_status st = HYD_OK;
 
     for (size_t n = 0; n < args->n_units && st == HYD_OK; n++) {
         const struct hyd_attn_unit *unit = &args->unit[n];
@@ -340,8 +331,7 @@ static hyd_status naive_backward(struct hyd_compute *dev,
     return st;
 }
 
-static hyd_status naive_delta(struct hyd_compute *dev,
-                              const struct hyd_attn_delta *args)
+void naive_run_delta(const struct hyd_attn_delta *args)
 {
     const struct hyd_attn_shape *shape = &args->shape;
 
@@ -357,23 +347,6 @@ static hyd_status naive_delta(struct hyd_compute *dev,
             *f32(args->delta, h * args->lse_stride + i) = (float)sum;
         }
     }
-    return enqueue(dev);
-}
-
-static hyd_status naive_sync(struct hyd_compute *dev, struct hyd_error *err)
-{
-    (void)err;
-    dev->lag_left = 0;
-    return HYD_OK;
-}
-
-static hyd_status naive_test(struct hyd_compute *dev, bool *ret_done,
-                             struct hyd_error *err)
-{
-    (void)err;
-    *ret_done = dev->lag_left == 0;
-    dev->lag_left -= dev->lag_left > 0;
-    return HYD_OK;
 }
 
 static double naive_compute_s(struct hyd_compute *dev)

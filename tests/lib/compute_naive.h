@@ -5,8 +5,9 @@
  *          own code, so that the engine is tested apart from the real kernels. Memory
  *          from mem_alloc starts as NaN. Seconds are made up from the work done (1e-9 a
  *          pair and head, 1e-9 a byte moved): the same on every machine.
- *          With a lag, `test` says "not yet" that many times after work was enqueued, as
- *          a device with a queue does.
+ *          With a lag nothing is done when it is enqueued: `test` says "not yet" that
+ *          many times, and only then everything happens, in order, as on a device with a
+ *          queue. Whoever reads a result or reuses a buffer without asking is found out.
  * Threads  one thread at a time per object.
  */
 #ifndef HYD_TESTS_LIB_COMPUTE_NAIVE_H

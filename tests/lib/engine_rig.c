@@ -70,8 +70,10 @@ struct hyd_attn_limits hyd_rig_limits(const struct hyd_rig *rig)
 static const char *make_engine(const struct hyd_rig *rig, struct rig_rank *rank)
 {
     const struct hyd_compute_config compute_config = {.n_threads = 1};
-    struct hyd_attn_config config = {
-        .model = rig->model, .limits = hyd_rig_limits(rig), .compute = rig->compute};
+    struct hyd_attn_config config = {.model = rig->model,
+                                     .limits = hyd_rig_limits(rig),
+                                     .compute = rig->compute,
+                                     .slices = rig->slices};
     struct hyd_error err = {.text = ""};
 
     if (rig->compute->open(&compute_config, &rank->dev, &err) != HYD_OK) {

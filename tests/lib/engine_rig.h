@@ -46,6 +46,7 @@ struct hyd_rig {
     bool strided; /* rows of the caller's tensors have gaps */
     bool chaos;
     unsigned device_lag; /* naive only */
+    struct hyd_attn_slices slices;
     float amplitude; /* of q; 1 is usual */
     double tolerance; /* relative to the largest value of the tensor */
     uint64_t seed;

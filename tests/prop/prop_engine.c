@@ -31,6 +31,10 @@ static const char *engine_equals_reference(struct hyd_rng *rng, void *ctx)
     rig.backward = hyd_rng_below(rng, 4) > 0;
     rig.strided = hyd_rng_below(rng, 3) == 0;
     rig.device_lag = hyd_rng_below(rng, 3);
+    if (hyd_rng_below(rng, 2) == 0) {
+        /* A pair and head has 32 flop: slices of some rows. */
+        rig.slices = (struct hyd_attn_slices){1e4, 1e3, 1 + hyd_rng_below(rng, 6)};
+    }
     rig.amplitude = 1.0F;
     rig.tolerance = rig.model.dtype == HYD_DTYPE_F32 ? 1e-5 : 2e-2;
     hyd_rig_random_plan(rng, &rig.model, 60, &rig.plan);
@@ -51,6 +55,7 @@ static const char *loss_is_survived(struct hyd_rng *rng, void *ctx)
     rig.seed = hyd_rng_next(rng) | 1;
     random_model(rng, &rig.model);
     rig.model.dtype = HYD_DTYPE_F32;
+    rig.device_lag = hyd_rng_below(rng, 3);
     rig.backward = true;
     rig.amplitude = 1.0F;
     rig.tolerance = 1e-5;

@@ -1,22 +1,46 @@
 /* heap.c - see heap.h. */
 #include "common/base/heap.h"
 
-#include "common/base/check.h"
+#include <string.h>
 
-/* Without branches: which of two children is smaller cannot be foretold. */
-static size_t before(struct hyd_heap_item a, struct hyd_heap_item b)
+#include "common/base/check.h"
+#include "common/base/sort.h"
+
+#include "common/base/banned.h"
+
+/* Key and id as one number: one comparison, and none that cannot be foretold. */
+__extension__ typedef unsigned __int128 wide;
+
+static wide rank_of(const struct hyd_heap_item *item)
 {
-    return (size_t)(a.key < b.key) | ((size_t)(a.key == b.key) & (size_t)(a.id < b.id));
+    return (wide)item->order << 64 | item->id;
 }
 
-/* Move up from `at` while the parent comes later; stop above `top`. */
+struct hyd_heap_item hyd_heap_item(double key, uint32_t id)
+{
+    return (struct hyd_heap_item){hyd_sort_key_double(key), id};
+}
+
+double hyd_heap_key(struct hyd_heap_item item)
+{
+    const uint64_t sign = (uint64_t)1 << 63;
+    const uint64_t bits = (item.order & sign) != 0 ? item.order ^ sign : ~item.order;
+    double key = 0.0;
+
+    memcpy(&key, &bits, sizeof key);
+    return key;
+}
+
+/* Move up from `at` while the parent comes later; stop at `top`. */
 static void sift_up(struct hyd_heap *heap, size_t at, size_t top,
                     struct hyd_heap_item moving)
 {
+    const wide rank = rank_of(&moving);
+
     while (at > top) {
         const size_t parent = (at - 1) / 2;
 
-        if (before(moving, heap->item[parent]) == 0) {
+        if (rank >= rank_of(&heap->item[parent])) {
             break;
         }
         heap->item[at] = heap->item[parent];
@@ -39,7 +63,7 @@ static void sift_down(struct hyd_heap *heap, size_t at)
     size_t child = 2 * at + 1;
 
     while (child + 1 < n) {
-        child += before(item[child + 1], item[child]);
+        child += rank_of(&item[child + 1]) < rank_of(&item[child]);
         item[at] = item[child];
         at = child;
         child = 2 * at + 1;
@@ -63,11 +87,21 @@ void hyd_heap_init(struct hyd_heap *heap, struct hyd_heap_item *item, size_t n_i
 
 void hyd_heap_push(struct hyd_heap *heap, double key, uint32_t id)
 {
-    const struct hyd_heap_item moving = {key, id};
-
     hyd_assert(heap->n_items < heap->capacity);
     heap->n_items++;
-    sift_up(heap, heap->n_items - 1, 0, moving);
+    sift_up(heap, heap->n_items - 1, 0, hyd_heap_item(key, id));
+}
+
+double hyd_heap_top_key(const struct hyd_heap *heap)
+{
+    hyd_assert(heap->n_items > 0);
+    return hyd_heap_key(heap->item[0]);
+}
+
+uint32_t hyd_heap_top_id(const struct hyd_heap *heap)
+{
+    hyd_assert(heap->n_items > 0);
+    return (uint32_t)heap->item[0].id;
 }
 
 struct hyd_heap_item hyd_heap_pop(struct hyd_heap *heap)
@@ -87,6 +121,6 @@ struct hyd_heap_item hyd_heap_pop(struct hyd_heap *heap)
 void hyd_heap_replace_top(struct hyd_heap *heap, double key)
 {
     hyd_assert(heap->n_items > 0);
-    heap->item[0].key = key;
+    heap->item[0].order = hyd_sort_key_double(key);
     sift_down(heap, 0);
 }

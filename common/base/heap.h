@@ -2,7 +2,9 @@
  * heap.h - binary min-heap of (key, id) in storage of the caller.
  *
  * What     The smallest key is on top; equal keys come out by ascending id, so the order
- *          never depends on how the heap was filled.
+ *          never depends on how the heap was filled. Keys are doubles, not NaN; they are
+ *          kept as integers that sort alike (sort.h), which compare faster; -0.0 comes
+ *          before 0.0.
  * Shapes   item[capacity]; n_items of them are in use.
  * Errors   none; pushing into a full heap is our own mistake and asserted.
  * Owns     nothing; the storage is borrowed from the caller for the heap's life.
@@ -16,8 +18,8 @@
 #include <stdint.h>
 
 struct hyd_heap_item {
-    double key;
-    uint32_t id;
+    uint64_t order; /* of the key; made by hyd_heap_item */
+    uint64_t id;
 };
 
 struct hyd_heap {
@@ -26,13 +28,21 @@ struct hyd_heap {
     size_t capacity;
 };
 
+struct hyd_heap_item hyd_heap_item(double key, uint32_t id);
+
+double hyd_heap_key(struct hyd_heap_item item);
+
 /* Take over n_items already written to item[] and order them. */
 void hyd_heap_init(struct hyd_heap *heap, struct hyd_heap_item *item, size_t n_items,
                    size_t capacity);
 
 void hyd_heap_push(struct hyd_heap *heap, double key, uint32_t id);
 
-/* The heap must not be empty. */
+/* Key and id of the top; the heap must not be empty, here and below. */
+double hyd_heap_top_key(const struct hyd_heap *heap);
+uint32_t hyd_heap_top_id(const struct hyd_heap *heap);
+
+/* Take the top away. */
 struct hyd_heap_item hyd_heap_pop(struct hyd_heap *heap);
 
 /* Give the top item a new key and sink it: cheaper than pop and push. */

@@ -17,7 +17,7 @@ static void ascending(struct hyd_heap_item *item, uint32_t n, uint32_t *ret_id)
 
     hyd_heap_init(&heap, item, n, n);
     for (uint32_t k = 0; k < n; k++) {
-        ret_id[k] = hyd_heap_pop(&heap).id;
+        ret_id[k] = (uint32_t)hyd_heap_pop(&heap).id;
     }
 }
 
@@ -34,7 +34,7 @@ hyd_status hyd_order_hot_middle(const double *hottest_s, uint32_t n,
         return HYD_ERR_NO_MEMORY;
     }
     for (uint32_t m = 0; m < n; m++) {
-        item[m] = (struct hyd_heap_item){hottest_s[m], m};
+        item[m] = hyd_heap_item(hottest_s[m], m);
     }
     ascending(item, n, coolest);
     for (uint32_t k = 0; k < n; k++) {
@@ -61,13 +61,13 @@ hyd_status hyd_order_by_profile(const double *hottest_s, const double *share,
         return HYD_ERR_NO_MEMORY;
     }
     for (uint32_t m = 0; m < n; m++) {
-        item[m] = (struct hyd_heap_item){hottest_s[m], m};
+        item[m] = hyd_heap_item(hottest_s[m], m);
     }
     ascending(item, n, coolest);
     for (uint32_t k = 0; k < n; k++) {
         const double far = fabs((double)k - ((double)n - 1.0) / 2.0) / n;
 
-        item[k] = (struct hyd_heap_item){share[k] - MIDDLE_BONUS * far, k};
+        item[k] = hyd_heap_item(share[k] - MIDDLE_BONUS * far, k);
     }
     ascending(item, n, place);
     for (uint32_t k = 0; k < n; k++) {

@@ -85,8 +85,8 @@ static hyd_status take_all(struct hyd_tiles *x, struct hyd_arena *arena)
     x->most_share = hyd_place_most_share(x->in);
     for (uint32_t k = 0; k < n_mb; k++) {
         x->free_ranks[k] = table->n_ranks;
-        open[k] = (struct hyd_heap_item){
-            -(double)table->n_ranks * x->in->share[x->middle[k]], k};
+        open[k] =
+            hyd_heap_item(-(double)table->n_ranks * x->in->share[x->middle[k]], k);
     }
     hyd_heap_init(&x->open, open, n_mb, n_mb);
     return HYD_OK;
@@ -110,14 +110,15 @@ static bool settle(struct hyd_tiles *x, uint32_t k, double shard_tokens)
     struct hyd_tile_level *level = &x->level[k];
     const double least_tokens = x->in->seqs->least_tokens / level->d;
 
-    while (level->parked.n_items > 0 && -level->parked.item[0].key >= shard_tokens) {
-        const uint32_t id = hyd_heap_pop(&level->parked).id;
+    while (level->parked.n_items > 0 &&
+           -hyd_heap_top_key(&level->parked) >= shard_tokens) {
+        const uint32_t id = (uint32_t)hyd_heap_pop(&level->parked).id;
 
         x->placement->n_pops++;
         hyd_heap_push(&level->live, x->tile[id].load_s, id);
     }
     while (level->live.n_items > 0) {
-        const uint32_t id = level->live.item[0].id;
+        const uint32_t id = hyd_heap_top_id(&level->live);
         const double room = x->tile[id].room_tokens;
 
         if (room >= shard_tokens) {
@@ -148,7 +149,7 @@ static uint32_t join(struct hyd_tiles *x, const struct want *want, uint32_t *ret
             continue;
         }
         time_s = time_at(x, want, k);
-        value_s = x->level[k].live.item[0].key;
+        value_s = hyd_heap_top_key(&x->level[k].live);
         if (!x->singles) {
             value_s += time_s;
             if (value_s > limit_s) {
@@ -158,7 +159,7 @@ static uint32_t join(struct hyd_tiles *x, const struct want *want, uint32_t *ret
         value_s += (time_s * x->level[k].d - want->work_s) * OVERHEAD_CHARGE;
         if (value_s < best_s) {
             best_s = value_s;
-            best = x->level[k].live.item[0].id;
+            best = hyd_heap_top_id(&x->level[k].live);
             *ret_level = k;
         }
     }
@@ -176,8 +177,8 @@ static uint32_t open_tile(struct hyd_tiles *x, const struct want *want)
         return NO_BLOCK; /* no size is as wide as it should be */
     }
     while (found == NO_BLOCK && x->open.n_items > 0) {
-        const struct hyd_heap_item top = x->open.item[0];
-        const uint32_t m = x->middle[top.id];
+        const uint32_t top = hyd_heap_top_id(&x->open);
+        const uint32_t m = x->middle[top];
 
         x->placement->n_pops++;
         if (x->free_ranks[m] >= d) {
@@ -191,7 +192,8 @@ static uint32_t open_tile(struct hyd_tiles *x, const struct want *want)
     }
     while (n_aside > 0) {
         n_aside--;
-        hyd_heap_push(&x->open, x->aside[n_aside].key, x->aside[n_aside].id);
+        hyd_heap_push(&x->open, hyd_heap_key(x->aside[n_aside]),
+                      (uint32_t)x->aside[n_aside].id);
     }
     return found;
 }
@@ -205,11 +207,12 @@ static uint32_t least_late(struct hyd_tiles *x, const struct want *want,
 
     for (uint32_t k = want->level; k < x->n_levels; k++) {
         if (settle(x, k, want->tokens / x->level[k].d)) {
-            const double end_s = x->level[k].live.item[0].key + time_at(x, want, k);
+            const double end_s =
+                hyd_heap_top_key(&x->level[k].live) + time_at(x, want, k);
 
             if (end_s < best_s) {
                 best_s = end_s;
-                best = x->level[k].live.item[0].id;
+                best = hyd_heap_top_id(&x->level[k].live);
                 *ret_level = k;
             }
         }

@@ -89,9 +89,9 @@ static hyd_status make_grid(struct mixed *mixed, uint32_t row, double shard_toke
         const struct block block = look(mixed, row, id);
 
         if (block.room_tokens >= shard_tokens) {
-            live[n_live++] = (struct hyd_heap_item){block.load_s, id};
+            live[n_live++] = hyd_heap_item(block.load_s, id);
         } else if (block.room_tokens >= least_tokens) {
-            parked[n_parked++] = (struct hyd_heap_item){-block.room_tokens, id};
+            parked[n_parked++] = hyd_heap_item(-block.room_tokens, id);
         }
     }
     hyd_heap_init(&grid->live, live, n_live, n);
@@ -116,14 +116,15 @@ static void unpark(struct mixed *mixed, uint32_t row, double shard_tokens)
 {
     struct grid *grid = &mixed->grid[row];
 
-    while (grid->parked.n_items > 0 && -grid->parked.item[0].key >= shard_tokens) {
-        const struct block block = look(mixed, row, grid->parked.item[0].id);
+    while (grid->parked.n_items > 0 &&
+           -hyd_heap_top_key(&grid->parked) >= shard_tokens) {
+        const struct block block = look(mixed, row, hyd_heap_top_id(&grid->parked));
 
         mixed->placement->n_pops++;
         if (block.room_tokens >= shard_tokens) {
-            const struct hyd_heap_item item = hyd_heap_pop(&grid->parked);
+            const uint32_t id = (uint32_t)hyd_heap_pop(&grid->parked).id;
 
-            hyd_heap_push(&grid->live, block.load_s, item.id);
+            hyd_heap_push(&grid->live, block.load_s, id);
         } else {
             hyd_heap_replace_top(&grid->parked, -block.room_tokens);
         }
@@ -152,16 +153,16 @@ static bool find(struct mixed *mixed, uint32_t row, double shard_tokens,
 
     unpark(mixed, row, shard_tokens);
     while (grid->live.n_items > 0) {
-        const struct hyd_heap_item top = grid->live.item[0];
-        const struct block block = look(mixed, row, top.id);
+        const uint32_t top = hyd_heap_top_id(&grid->live);
+        const struct block block = look(mixed, row, top);
 
         mixed->placement->n_pops++;
         if (block.room_tokens < shard_tokens) {
             (void)hyd_heap_pop(&grid->live);
             if (block.room_tokens >= least_tokens) {
-                hyd_heap_push(&grid->parked, -block.room_tokens, top.id);
+                hyd_heap_push(&grid->parked, -block.room_tokens, top);
             }
-        } else if (block.load_s > top.key) {
+        } else if (block.load_s > hyd_heap_top_key(&grid->live)) {
             hyd_heap_replace_top(&grid->live, block.load_s);
         } else {
             *ret_block = block;

@@ -44,7 +44,7 @@ static uint32_t pick_level(const struct hyd_tiles *x, const uint32_t *tile, uint
 
     for (uint32_t k = 0; k < n; k++) {
         if (x->tile[tile[k]].level == level) {
-            item[n_items++] = (struct hyd_heap_item){-x->tile[tile[k]].load_s, tile[k]};
+            item[n_items++] = hyd_heap_item(-x->tile[tile[k]].load_s, tile[k]);
         }
     }
     return n_items;

@@ -6,34 +6,56 @@
 
 enum { MAX_ITEMS = 200 };
 
+static double any_key(struct hyd_rng *rng)
+{
+    return (double)hyd_rng_below(rng, 11) - 5.0;
+}
+
 static const char *heap_pops_in_order(struct hyd_rng *rng, void *ctx)
 {
     struct hyd_heap_item item[MAX_ITEMS];
     struct hyd_heap heap;
     const uint32_t n = 1 + hyd_rng_below(rng, MAX_ITEMS);
     const uint32_t n_initial = hyd_rng_below(rng, n + 1);
-    struct hyd_heap_item last = {-1.0, 0};
+    double last_key = -100.0;
+    uint64_t last_id = 0;
 
     (void)ctx;
     for (uint32_t i = 0; i < n_initial; i++) {
-        item[i] = (struct hyd_heap_item){hyd_rng_below(rng, 10), i};
+        item[i] = hyd_heap_item(any_key(rng), i);
     }
     hyd_heap_init(&heap, item, n_initial, MAX_ITEMS);
     for (uint32_t i = n_initial; i < n; i++) {
-        hyd_heap_push(&heap, hyd_rng_below(rng, 10), i);
+        hyd_heap_push(&heap, any_key(rng), i);
     }
     if (hyd_rng_below(rng, 2) == 0) {
-        hyd_heap_replace_top(&heap, 5.0);
+        hyd_heap_replace_top(&heap, hyd_heap_top_key(&heap) + 2.5);
     }
     for (uint32_t i = 0; i < n; i++) {
-        struct hyd_heap_item next = hyd_heap_pop(&heap);
+        const double key = hyd_heap_top_key(&heap);
+        const uint32_t id = hyd_heap_top_id(&heap);
+        const struct hyd_heap_item next = hyd_heap_pop(&heap);
 
-        if (next.key < last.key || (next.key == last.key && next.id <= last.id)) {
+        if (hyd_heap_key(next) != key || next.id != id) {
+            return hyd_prop_reason("item %u of %u is not the top", i, n);
+        }
+        if (key < last_key || (key == last_key && id <= last_id)) {
             return hyd_prop_reason("item %u of %u is out of order", i, n);
         }
-        last = next;
+        last_key = key;
+        last_id = id;
     }
     return NULL;
+}
+
+static void heap_keeps_keys_to_the_last_bit(void **state)
+{
+    const double keys[] = {0.0, 1.0, -1.0, 1e300, -1e-300, 0.1, -0.1, 4e-320};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        assert_true(hyd_heap_key(hyd_heap_item(keys[i], 7)) == keys[i]);
+    }
 }
 
 static void heap_pops_by_key_then_id(void **state)
@@ -46,6 +68,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heap_pops_by_key_then_id),
+        cmocka_unit_test(heap_keeps_keys_to_the_last_bit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,7 @@
  * Owns     scratch comes from the arena and is given back.
  * Threads  reentrant.
  * Cost     O(n_seqs + split sequences * degrees * log).
- * Source   scheduler/README.md "Lower bounds".
+ * Source   scheduler/README.md "Bound on the step", 20 to 24.
  */
 #ifndef HYD_SCHEDULER_CORE_BOUND_H
 #define HYD_SCHEDULER_CORE_BOUND_H
@@ -29,8 +29,8 @@ struct hyd_bound {
 };
 
 /*
- * For the plan's M, its degrees and those of the input's family. Cells that are empty
- * cost nothing: plan->figures.empty_cells of them.
+ * For the plan's M, its degrees and the usual ones, over all plans that leave no more
+ * cells empty than this one: plan->figures.empty_cells cells cost nothing.
  */
 HYD_MUST_CHECK hyd_status hyd_bound_of_plan(const struct hyd_plan_input *in,
                                             const struct hyd_plan *plan,

@@ -1,8 +1,8 @@
 /*
  * policy_table.c - see policy.h.
  *
- * The one place that knows every policy: a declaration and an address each. The order is
- * the order in which people see them.
+ * The one place that knows every policy. ROW(name) stands for hyd_policy_name, which
+ * policy/name.c defines; the order is the order in which people see them.
  */
 #include "scheduler/core/policy.h"
 
@@ -10,22 +10,21 @@
 
 #include "common/base/banned.h"
 
-extern const struct hyd_policy_ops hyd_policy_hydra;
-extern const struct hyd_policy_ops hyd_policy_megatron;
-extern const struct hyd_policy_ops hyd_policy_megatron_hybrid;
-extern const struct hyd_policy_ops hyd_policy_dp_balanced;
-extern const struct hyd_policy_ops hyd_policy_relax;
-extern const struct hyd_policy_ops hyd_policy_static;
+/* A policy is registered by a line here. */
+#define POLICIES(ROW)    \
+    ROW(hydra)           \
+    ROW(megatron)        \
+    ROW(megatron_hybrid) \
+    ROW(dp_balanced)     \
+    ROW(relax)           \
+    ROW(static)
 
-const struct hyd_policy_ops *const hyd_policy_table[] = {
-    &hyd_policy_hydra,
-    &hyd_policy_megatron,
-    &hyd_policy_megatron_hybrid,
-    &hyd_policy_dp_balanced,
-    &hyd_policy_relax,
-    &hyd_policy_static,
-    NULL,
-};
+#define DECLARE(name) extern const struct hyd_policy_ops hyd_policy_##name;
+#define ADDRESS(name) &hyd_policy_##name,
+
+POLICIES(DECLARE)
+
+const struct hyd_policy_ops *const hyd_policy_table[] = {POLICIES(ADDRESS) NULL};
 
 const struct hyd_policy_ops *hyd_policy_find(const char *name)
 {

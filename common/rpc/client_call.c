@@ -98,7 +98,7 @@ static uint64_t backoff_ms(struct hyd_client_call *call)
 {
     const unsigned shift =
         call->attempt - 1 < MAX_BACKOFF_SHIFT ? call->attempt - 1 : MAX_BACKOFF_SHIFT;
-    uint32_t ms = FIRST_BACKOFF_MS << shift;
+    uint32_t ms = (uint32_t)FIRST_BACKOFF_MS << shift;
 
     ms = ms < MAX_BACKOFF_MS ? ms : MAX_BACKOFF_MS;
     return ms / 2 + hyd_rng_below(&call->client->rng, ms);

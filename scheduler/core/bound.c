@@ -112,10 +112,10 @@ static hyd_status list_degrees(struct bounds *b, const struct hyd_plan *plan)
 /* Least seconds of a shard at degree number k; infinite when the cap forbids it. */
 static double time_at(const struct bounds *b, uint32_t k, const struct run *run)
 {
-    double least_s = INFINITY;
+    double least_s = HUGE_VAL;
 
     if (run->tokens / b->degree[k] > b->in->limits.cap_tokens * (1.0 + CAP_SLACK)) {
-        return INFINITY;
+        return HUGE_VAL;
     }
     for (uint32_t f = 0; f < b->n_forms[k]; f++) {
         const double time_s =
@@ -196,7 +196,7 @@ static void measure_runs(struct bounds *b)
 
     for (uint32_t i = b->n_runs; i-- > 0;) {
         struct run *run = &b->run[i];
-        const double one_s = on_one ? time_at(b, 0, run) : (double)INFINITY;
+        const double one_s = on_one ? time_at(b, 0, run) : (double)HUGE_VAL;
 
         run->area_s = one_s;
         run->least_s = one_s;
@@ -262,7 +262,7 @@ static double area_at(const struct bounds *b, const struct split *split, double 
 
     for (uint32_t i = 0; i < split->n; i++) {
         const double *time_s = split->time_s + (size_t)i * b->n_degrees;
-        double area_s = INFINITY;
+        double area_s = HUGE_VAL;
 
         for (uint32_t k = 0; k < b->n_degrees; k++) {
             if (time_s[k] <= at_s * b->best_speed &&

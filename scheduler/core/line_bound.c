@@ -100,7 +100,7 @@ static bool reach(struct weights *w, double e)
 /* The smallest coefficient of the mix. */
 static double smallest_coefficient(const struct weights *w)
 {
-    double smallest = INFINITY;
+    double smallest = HUGE_VAL;
 
     for (uint32_t i = 0; i < w->n; i++) {
         double later = 0.0;
@@ -206,7 +206,7 @@ hyd_status hyd_line_bound_mixed(const struct hyd_pipeline_program *program,
     }
     for (uint32_t round = 1; round <= n_rounds; round++) {
         const double rate = FIRST_RATE / sqrt((double)round);
-        double smallest = INFINITY;
+        double smallest = HUGE_VAL;
 
         make_profile(weight, n, profile);
         (void)hyd_line_path(program, profile, scratch, path);

@@ -230,7 +230,7 @@ static double next_of_stage(const struct builder *b, uint32_t s, double avail_s,
     const struct hyd_pipeline *shape = &b->shape;
     const uint32_t held = n_kind[HYD_PIPELINE_FORWARD] - n_kind[HYD_PIPELINE_BACKWARD];
     const uint32_t kept = n_kind[HYD_PIPELINE_FORWARD] - n_kind[HYD_PIPELINE_WEIGHT];
-    double best_s = INFINITY;
+    double best_s = HUGE_VAL;
 
     for (int kind = HYD_PIPELINE_KINDS; kind-- > 0;) {
         /* Forward, backward, weight: the reverse of what is tried, later ones win. */
@@ -279,7 +279,7 @@ static hyd_status build_zero_bubble(struct builder *b, struct hyd_arena *arena)
         return hyd_error_set(b->err, HYD_ERR_NO_MEMORY, "no memory for the pipeline");
     }
     while (b->program->n_ops < n_all) {
-        double first_s = INFINITY;
+        double first_s = HUGE_VAL;
         uint32_t at = n_stages;
         struct todo best = {HYD_PIPELINE_FORWARD, 0, 0};
 

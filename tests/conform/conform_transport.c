@@ -377,7 +377,7 @@ static void table_finds_transports_and_refuses_unknown_names(void **state)
     assert_int_equal(hyd_transport_find("self", HYD_MEM_HOST, &ops, &err), HYD_OK);
     assert_string_equal(ops->name, "self");
     assert_int_equal(hyd_transport_find("auto", HYD_MEM_HOST, &ops, &err), HYD_OK);
-    assert_ptr_equal(ops, hyd_transport_table[0]);
+    assert_true(ops->moves(HYD_MEM_HOST));
     assert_int_equal(hyd_transport_find("mpi", HYD_MEM_HOST, &ops, &err),
                      HYD_ERR_INVALID);
     assert_string_equal(err.field, "transport");
@@ -415,7 +415,8 @@ int main(void)
         struct hyd_error err = {.text = ""};
 
         if (!ops->moves(HYD_MEM_HOST) || ops->probe(&err) != HYD_OK) {
-            printf("SKIPPED: transport %s cannot run here: %s\n", ops->name, err.text);
+            printf("SKIPPED: transport %s cannot run here: %s\n", ops->name,
+                   ops->moves(HYD_MEM_HOST) ? err.text : "it moves device memory only");
             continue;
         }
         printf("transport %s\n", ops->name);

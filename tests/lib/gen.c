@@ -30,7 +30,7 @@ static uint32_t any_length(struct hyd_rng *rng, uint32_t shape, uint32_t cap)
 void hyd_gen_plain_input(struct hyd_rng *rng, struct hyd_gen *ret_gen)
 {
     struct hyd_gen *gen = ret_gen;
-    const uint32_t cap = UNIT_TOKENS << hyd_rng_below(rng, 4);
+    const uint32_t cap = (uint32_t)UNIT_TOKENS << hyd_rng_below(rng, 4);
     const uint32_t shape = hyd_rng_below(rng, 4);
     const uint32_t n_seqs = 1 + hyd_rng_below(rng, HYD_GEN_MAX_SEQS);
 

@@ -240,7 +240,7 @@ static uint32_t shard_row(const struct rig_rank *rank, const struct hyd_group *g
         hyd_assert(hyd_group_member(&rank->group[g], own, &member));
         n_rows += hyd_group_rows(&rank->group[g], member);
     }
-    hyd_assert(!"the rank lacks the group");
+    hyd_assert(false && "the rank lacks the group");
     return 0;
 }
 

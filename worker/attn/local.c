@@ -153,6 +153,6 @@ hyd_status hyd_local_run(struct hyd_attn *attn, struct hyd_lane *lane)
     case HYD_PROGRAM_COMPUTE:
         break;
     }
-    hyd_assert(!"a network or compute operation is not local");
+    hyd_assert(false && "a network or compute operation is not local");
     return HYD_ERR_INTERNAL;
 }

@@ -74,7 +74,7 @@ struct hyd_step_config {
     uint32_t max_attempts; /* runs of one step before it fails */
     uint64_t wait_members_ms; /* an accepted step waits so long for a full pool */
     uint64_t address_ms; /* deadline of a phase */
-    uint64_t connect_ms;
+    uint64_t connect_ms; /* also for leaving when drained */
     uint64_t step_min_ms; /* step deadline: at least this, or 10 * predicted */
     uint64_t lost_min_ms; /* lost: 3 heartbeats and at least this without a word */
     uint64_t settle_ms; /* a smaller pool waits so long after an agent attached */
@@ -138,10 +138,9 @@ enum hyd_step_update_kind {
     HYD_STEP_UP_MEMBERS, /* all members */
     HYD_STEP_UP_ASSIGN, /* all members: step, deadline_ms */
     HYD_STEP_UP_ABORT, /* all agents: epoch, step, reason */
-    HYD_STEP_UP_LATE, /* agent: its message of `epoch` (and step) is refused */
+    HYD_STEP_UP_LATE, /* agent: its report is refused; tell it if `epoch` is over */
     HYD_STEP_UP_DRAIN, /* agent: Drain */
     HYD_STEP_UP_DROP, /* agent is forgotten: end its stream, it may attach again */
-    HYD_STEP_UP_REFUSE, /* agent is forgotten: Refused, end its stream */
     HYD_STEP_UP_PLAN, /* plan `step` for n_ranks; answer with plan_id */
     HYD_STEP_UP_STATE, /* step entered `state`; FAILED: status and reason */
     HYD_STEP_UP_FORGET, /* step is no longer remembered */
@@ -174,6 +173,7 @@ struct hyd_step_agent {
     bool reported; /* the step that runs */
     bool draining;
     bool drain_sent;
+    uint64_t drain_ms; /* when */
     uint32_t heartbeat_ms; /* as told */
     uint64_t heard_ms;
     uint32_t n_addresses;

@@ -319,7 +319,7 @@ static void check_phase(struct hyd_step_machine *m, uint64_t now_ms)
     }
     for (uint32_t slot = 0; slot < m->n_slots; slot++) {
         if (m->agent[slot] != NULL && m->agent[slot]->chosen) {
-            drop(m, slot, HYD_STEP_UP_REFUSE, reason);
+            drop(m, slot, HYD_STEP_UP_DROP, reason);
         }
     }
 }
@@ -335,6 +335,9 @@ void hyd_step_scan(struct hyd_step_machine *m, uint64_t now_ms)
             (void)snprintf(reason, sizeof reason, "no heartbeat for %llu ms",
                            (unsigned long long)(now_ms - agent->heard_ms));
             drop(m, slot, HYD_STEP_UP_DROP, reason);
+        } else if (agent != NULL && agent->drain_sent &&
+                   now_ms - agent->drain_ms > m->config.connect_ms) {
+            drop(m, slot, HYD_STEP_UP_DROP, "it was drained and did not leave");
         }
     }
     check_phase(m, now_ms);

@@ -165,7 +165,7 @@ void hyd_step_check_progress(struct hyd_step_machine *m, uint64_t now_ms)
 
 /* ---- what comes next ---- */
 
-static void send_drains(struct hyd_step_machine *m)
+static void send_drains(struct hyd_step_machine *m, uint64_t now_ms)
 {
     bool member_leaves = false;
 
@@ -180,6 +180,7 @@ static void send_drains(struct hyd_step_machine *m)
         if (!agent->drain_sent) {
             hyd_step_push(m, HYD_STEP_UP_DRAIN)->agent = m->order[i];
             agent->drain_sent = true;
+            agent->drain_ms = now_ms;
         }
     }
     if (member_leaves) {
@@ -220,7 +221,8 @@ static void assign(struct hyd_step_machine *m, uint64_t now_ms,
     up = hyd_step_push(m, HYD_STEP_UP_ASSIGN);
     up->step = rec->step;
     up->n_ranks = m->world;
-    up->deadline_ms = m->step_deadline_ms;
+    /* The machine judges progress; agents end a run that moves but never finishes. */
+    up->deadline_ms = 10 * m->step_deadline_ms;
 }
 
 /* A step waits for a full pool from when it was accepted or the pool fell short. */
@@ -325,7 +327,7 @@ void hyd_step_advance(struct hyd_step_machine *m, uint64_t now_ms)
         hyd_step_interrupt(m, m->doubt_reason);
     }
     if (!m->in_flight) {
-        send_drains(m);
+        send_drains(m, now_ms);
     }
     full = hyd_step_choose(m, true) == m->config.n_ranks;
     if (full) {

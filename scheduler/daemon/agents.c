@@ -187,7 +187,11 @@ static void on_hello(struct hyd_agent *agent, const Hydra__V1__Hello *hello)
                      "job=%.63s node=%.63s why='%s'", hello->job, hello->node,
                      err.text);
         detach(agent, "it broke the protocol");
-        hyd_agent_refuse(agent, st, err.text);
+        if (st == HYD_ERR_INVALID || st == HYD_ERR_INFEASIBLE) {
+            hyd_agent_refuse(agent, st, err.text);
+        } else {
+            hyd_agent_end(agent, st, err.text); /* another time it may fit */
+        }
     }
 }
 

@@ -31,21 +31,17 @@ struct hyd_daemon {
     uv_signal_t on_term;
     uv_signal_t on_int;
     uv_timer_t watchdog;
-    int n_handles; /* of the three, those that were made */
+    bool handles_made;
 };
 
 /* ---- the end ---- */
 
 static void close_handles(struct hyd_daemon *daemon)
 {
-    uv_handle_t *const all[] = {(uv_handle_t *)&daemon->on_term,
-                                (uv_handle_t *)&daemon->on_int,
-                                (uv_handle_t *)&daemon->watchdog};
-
-    for (int i = 0; i < daemon->n_handles; i++) {
-        if (!uv_is_closing(all[i])) {
-            uv_close(all[i], NULL);
-        }
+    if (daemon->handles_made && !uv_is_closing((uv_handle_t *)&daemon->on_term)) {
+        uv_close((uv_handle_t *)&daemon->on_term, NULL);
+        uv_close((uv_handle_t *)&daemon->on_int, NULL);
+        uv_close((uv_handle_t *)&daemon->watchdog, NULL);
     }
 }
 
@@ -94,7 +90,7 @@ static hyd_status watch_signals(struct hyd_daemon *daemon)
     (void)uv_signal_init(daemon->loop, &daemon->on_term);
     (void)uv_signal_init(daemon->loop, &daemon->on_int);
     (void)uv_timer_init(daemon->loop, &daemon->watchdog);
-    daemon->n_handles = 3;
+    daemon->handles_made = true;
     daemon->on_term.data = daemon;
     daemon->on_int.data = daemon;
     daemon->watchdog.data = daemon;

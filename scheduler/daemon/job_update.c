@@ -143,7 +143,9 @@ static void on_agent(struct hyd_job *job, const struct hyd_step_update *up)
         hyd_log_warn(job->service->config.log, "late message", "job=%s why='%s'",
                      hyd_job_name(job), up->reason);
         hyd_daemon_count(job->service, HYD_DM_LATE_MESSAGES, hyd_job_name(job), NULL);
-        hyd_agent_send_late(agent, up);
+        if (up->epoch != hyd_step_epoch(job->machine)) {
+            hyd_agent_send_late(agent, up); /* else it is a repeat, and all is well */
+        }
         break;
     case HYD_STEP_UP_DRAIN:
         hyd_agent_send_drain(agent,
@@ -153,11 +155,6 @@ static void on_agent(struct hyd_job *job, const struct hyd_step_update *up)
         hyd_log_warn(job->service->config.log, "agent lost", "job=%s why='%s'",
                      hyd_job_name(job), up->reason);
         hyd_agent_end(agent, HYD_ERR_UNAVAILABLE, up->reason);
-        break;
-    case HYD_STEP_UP_REFUSE:
-        hyd_log_warn(job->service->config.log, "agent refused", "job=%s why='%s'",
-                     hyd_job_name(job), up->reason);
-        hyd_agent_refuse(agent, HYD_ERR_TIMEOUT, up->reason);
         break;
     case HYD_STEP_UP_WELCOME:
     case HYD_STEP_UP_MEMBERS:
@@ -203,7 +200,6 @@ static void carry_out_one(struct hyd_job *job, const struct hyd_step_update *up)
     case HYD_STEP_UP_LATE:
     case HYD_STEP_UP_DRAIN:
     case HYD_STEP_UP_DROP:
-    case HYD_STEP_UP_REFUSE:
         on_agent(job, up);
         break;
     }

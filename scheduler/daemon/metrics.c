@@ -2,6 +2,7 @@
 #include "scheduler/daemon/metrics.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -195,7 +196,8 @@ static void collect_process(struct hyd_service *service)
 {
     struct rusage usage = {0};
     FILE *file = fopen("/proc/self/statm", "re");
-    long pages[2] = {0, 0};
+    char line[128] = "";
+    char *end = line;
 
     if (getrusage(RUSAGE_SELF, &usage) == 0) {
         set(service, HYD_DM_PROCESS_CPU, NULL, NULL,
@@ -203,9 +205,10 @@ static void collect_process(struct hyd_service *service)
                 1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec));
     }
     if (file != NULL) {
-        if (fscanf(file, "%ld %ld", &pages[0], &pages[1]) == 2) {
+        if (fgets(line, sizeof line, file) != NULL) {
+            (void)strtol(line, &end, 10); /* the second number is what is resident */
             set(service, HYD_DM_PROCESS_MEMORY, NULL, NULL,
-                (double)pages[1] * (double)sysconf(_SC_PAGESIZE));
+                (double)strtol(end, NULL, 10) * (double)sysconf(_SC_PAGESIZE));
         }
         (void)fclose(file);
     }

@@ -48,9 +48,6 @@ static void note_update(struct step_rig *rig, const struct hyd_step_update *up)
     case HYD_STEP_UP_DROP:
         note(rig, "drop %u (%s); ", up->agent, up->reason);
         break;
-    case HYD_STEP_UP_REFUSE:
-        note(rig, "refuse %u (%s); ", up->agent, up->reason);
-        break;
     case HYD_STEP_UP_PLAN:
         note(rig, "plan %llu for %u; ", step, up->n_ranks);
         break;

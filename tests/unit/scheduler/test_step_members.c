@@ -69,7 +69,7 @@ static void members_names_the_slow_rank_when_nothing_moves(void **state)
     step_rig_stop(&rig);
 }
 
-static void members_refuses_an_agent_when_it_misses_a_phase(void **state)
+static void members_drops_an_agent_when_it_misses_a_phase(void **state)
 {
     const struct hyd_step_config config = step_rig_config();
     struct step_rig rig;
@@ -87,7 +87,7 @@ static void members_refuses_an_agent_when_it_misses_a_phase(void **state)
         step_rig_beat(&rig, 2, 0);
     }
     step_rig_tick(&rig, 0);
-    assert_string_equal(rig.said, "refuse 1 (no address of epoch 1 within 10000 ms); "
+    assert_string_equal(rig.said, "drop 1 (no address of epoch 1 within 10000 ms); "
                                   "welcome e2 w4; ");
     assert_int_equal(hyd_step_agent(rig.m, 2)->first_rank, 2);
     step_rig_stop(&rig);
@@ -198,7 +198,7 @@ int main(void)
         cmocka_unit_test(members_names_missing_ranks_when_the_job_does_not_wait),
         cmocka_unit_test(members_drops_an_agent_when_three_beats_are_missed),
         cmocka_unit_test(members_names_the_slow_rank_when_nothing_moves),
-        cmocka_unit_test(members_refuses_an_agent_when_it_misses_a_phase),
+        cmocka_unit_test(members_drops_an_agent_when_it_misses_a_phase),
         cmocka_unit_test(members_refuses_a_hello_when_it_does_not_suit),
         cmocka_unit_test(members_lets_a_successor_in_when_its_ghost_is_silent),
         cmocka_unit_test(members_puts_fixed_ranks_where_they_belong),

@@ -95,6 +95,21 @@ Hydra__V1__Plan *hyd_convert_plan(const struct hyd_kept_plan *plan,
 Hydra__V1__RankRun **hyd_convert_runs(const uint32_t *rank, uint32_t n_ranks,
                                       struct hyd_arena *arena, size_t *ret_n);
 
+/* ---- back from messages of the journal, which are not trusted ---- */
+
+void hyd_convert_summary_from(const Hydra__V1__StepInfo *info,
+                              struct hyd_plan_summary *ret_summary);
+
+/*
+ * A plan that passes its proof again. input: what it answers; with an empty batch the
+ * plan's own lengths are taken. The summary is left but for what the plan says.
+ */
+HYD_MUST_CHECK hyd_status hyd_convert_plan_from(const Hydra__V1__Plan *in,
+                                                const struct hyd_plan_input *input,
+                                                const struct hyd_alloc *alloc,
+                                                struct hyd_kept_plan *ret_kept,
+                                                struct hyd_error *err);
+
 Hydra__V1__CostModel *hyd_convert_cost(const struct hyd_cost *cost,
                                        struct hyd_arena *arena);
 

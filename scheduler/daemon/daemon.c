@@ -11,6 +11,7 @@
 #include "scheduler/daemon/http/inspect.h"
 #include "scheduler/daemon/metrics.h"
 #include "scheduler/daemon/notify.h"
+#include "scheduler/daemon/restore.h"
 #include "scheduler/daemon/service.h"
 
 #include "common/base/banned.h"
@@ -23,6 +24,7 @@ struct hyd_daemon {
     struct hyd_notify notify;
     struct hyd_log *log;
     struct hyd_metrics *metrics;
+    struct hyd_journal *journal;
     struct hyd_bridge *bridge;
     struct hyd_service *service;
     struct hyd_server *server;
@@ -127,6 +129,27 @@ static hyd_status start_service(struct hyd_daemon *daemon, struct hyd_error *err
 
         daemon->service->metrics = daemon->metrics;
         st = hyd_metrics_set(daemon->metrics, HYD_DM_BUILD_INFO, version, 1.0);
+    }
+    return st;
+}
+
+static hyd_status start_journal(struct hyd_daemon *daemon, struct hyd_error *err)
+{
+    const struct hyd_journal_config config = {
+        .loop = daemon->loop,
+        .alloc = hyd_alloc_system(),
+        .folder = daemon->settings->state,
+        .max_bytes = daemon->settings->journal_bytes,
+    };
+    hyd_status st = HYD_OK;
+
+    if (config.folder[0] == '\0') {
+        return HYD_OK;
+    }
+    st = hyd_journal_open(&config, &daemon->journal, err);
+    if (st == HYD_OK) {
+        daemon->service->journal = daemon->journal;
+        st = hyd_service_restore(daemon->service, err);
     }
     return st;
 }
@@ -266,6 +289,9 @@ hyd_status hyd_daemon_start(uv_loop_t *loop, const struct hyd_daemon_settings *s
         st = start_service(daemon, err);
     }
     if (st == HYD_OK) {
+        st = start_journal(daemon, err);
+    }
+    if (st == HYD_OK) {
         st = start_server(daemon, err);
     }
     if (st == HYD_OK) {
@@ -300,6 +326,11 @@ void hyd_daemon_free(struct hyd_daemon *daemon)
         (void)uv_run(daemon->loop, UV_RUN_ONCE);
     }
     hyd_server_free(daemon->server);
+    /* What is queued is written now; afterwards nothing may be. */
+    hyd_journal_close(daemon->journal);
+    if (daemon->service != NULL) {
+        daemon->service->journal = NULL;
+    }
     hyd_service_free(daemon->service);
     hyd_bridge_close(daemon->bridge);
     (void)uv_run(daemon->loop, UV_RUN_DEFAULT);

@@ -3,6 +3,7 @@
 
 #include "common/rpc/hydra_v1.h"
 #include "scheduler/daemon/agents.h"
+#include "scheduler/daemon/deferred.h"
 #include "scheduler/daemon/submit.h"
 #include "scheduler/daemon/watch.h"
 
@@ -13,10 +14,12 @@ enum { LOOK = HYD_ROLE_READER | HYD_ROLE_TRAINER };
 const struct hyd_rpc_method hyd_daemon_methods[] = {
     {.spec = &hyd_rpc_open_job,
      .roles = HYD_ROLE_TRAINER,
-     .on_open = hyd_handle_open_job},
+     .on_open = hyd_handle_open_job,
+     .on_close = hyd_deferred_close},
     {.spec = &hyd_rpc_close_job,
      .roles = HYD_ROLE_TRAINER,
-     .on_open = hyd_handle_close_job},
+     .on_open = hyd_handle_close_job,
+     .on_close = hyd_deferred_close},
     {.spec = &hyd_rpc_list_jobs, .roles = LOOK, .on_open = hyd_handle_list_jobs},
     {.spec = &hyd_rpc_get_job, .roles = LOOK, .on_open = hyd_handle_get_job},
     {.spec = &hyd_rpc_submit_step,
@@ -38,7 +41,8 @@ const struct hyd_rpc_method hyd_daemon_methods[] = {
      .on_close = hyd_handle_plan_close},
     {.spec = &hyd_rpc_report_step,
      .roles = HYD_ROLE_TRAINER,
-     .on_open = hyd_handle_report_step},
+     .on_open = hyd_handle_report_step,
+     .on_close = hyd_deferred_close},
     {.spec = &hyd_rpc_get_plan,
      .roles = LOOK,
      .overflow = HYD_RPC_REFUSE,
@@ -58,7 +62,8 @@ const struct hyd_rpc_method hyd_daemon_methods[] = {
      .on_open = hyd_handle_get_cost_model},
     {.spec = &hyd_rpc_set_cost_model,
      .roles = HYD_ROLE_TRAINER,
-     .on_open = hyd_handle_set_cost_model},
+     .on_open = hyd_handle_set_cost_model,
+     .on_close = hyd_deferred_close},
     {.spec = &hyd_rpc_list_workers, .roles = LOOK, .on_open = hyd_handle_list_workers},
     {.spec = &hyd_rpc_drain_node,
      .roles = HYD_ROLE_TRAINER,

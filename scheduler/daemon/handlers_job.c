@@ -1,9 +1,10 @@
 /* handlers_job.c - jobs, their cost models and workers; see handlers.h. */
 #include <inttypes.h>
-#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "scheduler/daemon/agents.h"
+#include "scheduler/daemon/deferred.h"
 #include "scheduler/daemon/handlers.h"
 #include "scheduler/daemon/service.h"
 
@@ -25,12 +26,51 @@ static struct hyd_job *find_job(struct hyd_call *call, const char *name)
     return job;
 }
 
+/* ---- open and close ---- */
+
+/* The job's row is on the disk, or could not be written. */
+static void finish_open(struct hyd_deferred *deferred, hyd_status status)
+{
+    struct hyd_service *service = deferred->service;
+    struct hyd_arena_mark mark = hyd_arena_mark(&service->scratch);
+    Hydra__V1__OpenJobResponse out = HYDRA__V1__OPEN_JOB_RESPONSE__INIT;
+    struct hyd_job *job = hyd_service_find(service, deferred->job);
+    struct hyd_error err = {0};
+
+    if (status == HYD_OK && job != NULL) {
+        out.job = hyd_job_info(job, &service->scratch);
+        hyd_handler_reply(deferred->call, out.job == NULL ? NULL : &out.base);
+    } else {
+        (void)hyd_error_set(&err, HYD_ERR_UNAVAILABLE,
+                            "the job could not be written to the journal");
+        hyd_call_fail(deferred->call, HYD_ERR_UNAVAILABLE, &err);
+        if (job != NULL && deferred->step == 1) {
+            hyd_service_forget(service, job);
+        }
+    }
+    hyd_arena_rewind(&service->scratch, mark);
+}
+
+static void defer_open(struct hyd_call *call, struct hyd_job *job, bool is_new)
+{
+    struct hyd_deferred made = {
+        .service = job->service, .step = is_new ? 1 : 0, .finish = finish_open};
+    /* A job that was open already may wait for its first row still: behind a fence. */
+    struct hyd_journal_op op = {.kind = HYD_JOURNAL_FENCE, .job = hyd_job_name(job)};
+
+    (void)snprintf(made.job, sizeof made.job, "%s", hyd_job_name(job));
+    if (is_new && !hyd_job_open_op(job, &op)) {
+        hyd_service_forget(job->service, job);
+        hyd_call_fail(call, HYD_ERR_NO_MEMORY, NULL);
+        return;
+    }
+    hyd_defer(call, &made, &op);
+}
+
 void hyd_handle_open_job(struct hyd_call *call, const ProtobufCMessage *request)
 {
     Hydra__V1__OpenJobRequest *in = (Hydra__V1__OpenJobRequest *)(uintptr_t)request;
     struct hyd_service *service = hyd_call_ctx(call);
-    struct hyd_arena_mark mark = hyd_arena_mark(&service->scratch);
-    Hydra__V1__OpenJobResponse out = HYDRA__V1__OPEN_JOB_RESPONSE__INIT;
     struct hyd_arena arena = {0};
     struct hyd_error err = {0};
     struct hyd_job *job = NULL;
@@ -42,11 +82,28 @@ void hyd_handle_open_job(struct hyd_call *call, const ProtobufCMessage *request)
     if (st != HYD_OK) {
         hyd_call_fail(call, st, &err);
     } else {
-        out.job = hyd_job_info(job, &service->scratch);
-        hyd_handler_reply(call, out.job == NULL ? NULL : &out.base);
+        defer_open(call, job, taken);
     }
     if (!taken) {
         hyd_arena_release(&arena);
+    }
+}
+
+static void finish_close(struct hyd_deferred *deferred, hyd_status status)
+{
+    struct hyd_service *service = deferred->service;
+    struct hyd_arena_mark mark = hyd_arena_mark(&service->scratch);
+    Hydra__V1__CloseJobResponse out = HYDRA__V1__CLOSE_JOB_RESPONSE__INIT;
+    const struct hyd_job *job = hyd_service_find(service, deferred->job);
+    struct hyd_error err = {0};
+
+    if (status == HYD_OK && job != NULL) {
+        out.job = hyd_job_info(job, &service->scratch);
+        hyd_handler_reply(deferred->call, out.job == NULL ? NULL : &out.base);
+    } else {
+        (void)hyd_error_set(&err, HYD_ERR_UNAVAILABLE,
+                            "the job is closed, but the journal does not know yet");
+        hyd_call_fail(deferred->call, HYD_ERR_UNAVAILABLE, &err);
     }
     hyd_arena_rewind(&service->scratch, mark);
 }
@@ -55,17 +112,16 @@ void hyd_handle_close_job(struct hyd_call *call, const ProtobufCMessage *request
 {
     const Hydra__V1__CloseJobRequest *in = (const Hydra__V1__CloseJobRequest *)request;
     struct hyd_service *service = hyd_call_ctx(call);
-    struct hyd_arena_mark mark = hyd_arena_mark(&service->scratch);
-    Hydra__V1__CloseJobResponse out = HYDRA__V1__CLOSE_JOB_RESPONSE__INIT;
     struct hyd_job *job = find_job(call, in->job);
+    struct hyd_deferred made = {.service = service, .finish = finish_close};
+    struct hyd_journal_op op = {.kind = HYD_JOURNAL_CLOSE_JOB, .job = in->job};
 
     if (job == NULL) {
         return;
     }
+    (void)snprintf(made.job, sizeof made.job, "%s", hyd_job_name(job));
     hyd_service_close(service, job, "the job was closed");
-    out.job = hyd_job_info(job, &service->scratch);
-    hyd_handler_reply(call, out.job == NULL ? NULL : &out.base);
-    hyd_arena_rewind(&service->scratch, mark);
+    hyd_defer(call, &made, &op);
 }
 
 void hyd_handle_get_job(struct hyd_call *call, const ProtobufCMessage *request)
@@ -133,49 +189,24 @@ void hyd_handle_get_cost_model(struct hyd_call *call, const ProtobufCMessage *re
     hyd_arena_rewind(&service->scratch, mark);
 }
 
-static hyd_status check_seconds(const char *field, double s, bool may_be_zero,
-                                struct hyd_error *err)
+static void finish_cost(struct hyd_deferred *deferred, hyd_status status)
 {
-    if (!isinf(s) && (s > 0.0 || (may_be_zero && s == 0.0))) {
-        return HYD_OK;
-    }
-    return hyd_error_value(err, HYD_ERR_INVALID, field,
-                           may_be_zero ? "finite and >= 0" : "finite and > 0", "%g", s);
-}
+    struct hyd_service *service = deferred->service;
+    struct hyd_arena_mark mark = hyd_arena_mark(&service->scratch);
+    Hydra__V1__SetCostModelResponse out = HYDRA__V1__SET_COST_MODEL_RESPONSE__INIT;
+    const struct hyd_job *job = hyd_service_find(service, deferred->job);
+    struct hyd_error err = {0};
 
-/* a and b of a training step; a forward step keeps its share of them. */
-static hyd_status set_cost(struct hyd_job *job, const Hydra__V1__CostModel *cost,
-                           struct hyd_error *err)
-{
-    struct hyd_cost *train = &job->setup.cost[HYD_PASS_TRAIN];
-    struct hyd_cost *forward = &job->setup.cost[HYD_PASS_FORWARD];
-    hyd_status st = HYD_OK;
-
-    if (cost == NULL) {
-        return hyd_error_value(err, HYD_ERR_INVALID, "cost", "given", "missing");
+    if (status == HYD_OK && job != NULL) {
+        out.cost =
+            hyd_convert_cost(&job->setup.cost[HYD_PASS_TRAIN], &service->scratch);
+        hyd_handler_reply(deferred->call, out.cost == NULL ? NULL : &out.base);
+    } else {
+        (void)hyd_error_set(&err, HYD_ERR_UNAVAILABLE,
+                            "the cost model is set, but the journal does not know yet");
+        hyd_call_fail(deferred->call, HYD_ERR_UNAVAILABLE, &err);
     }
-    st = check_seconds("cost.a_s", cost->a_s, false, err);
-    if (st == HYD_OK) {
-        st = check_seconds("cost.b_s", cost->b_s, true, err);
-    }
-    if (st == HYD_OK) {
-        st = check_seconds("cost.cell_s", cost->cell_s, true, err);
-    }
-    if (st != HYD_OK) {
-        return st;
-    }
-    forward->a_s *= cost->a_s / train->a_s;
-    forward->b_s =
-        train->b_s > 0.0 ? forward->b_s * (cost->b_s / train->b_s) : cost->b_s;
-    forward->cell_s = train->cell_s > 0.0
-                          ? forward->cell_s * (cost->cell_s / train->cell_s)
-                          : cost->cell_s;
-    train->a_s = cost->a_s;
-    train->b_s = cost->b_s;
-    train->cell_s = cost->cell_s;
-    train->version++;
-    forward->version = train->version;
-    return HYD_OK;
+    hyd_arena_rewind(&service->scratch, mark);
 }
 
 void hyd_handle_set_cost_model(struct hyd_call *call, const ProtobufCMessage *request)
@@ -183,27 +214,28 @@ void hyd_handle_set_cost_model(struct hyd_call *call, const ProtobufCMessage *re
     const Hydra__V1__SetCostModelRequest *in =
         (const Hydra__V1__SetCostModelRequest *)request;
     struct hyd_service *service = hyd_call_ctx(call);
-    struct hyd_arena_mark mark = hyd_arena_mark(&service->scratch);
-    Hydra__V1__SetCostModelResponse out = HYDRA__V1__SET_COST_MODEL_RESPONSE__INIT;
     struct hyd_job *job = find_job(call, in->job);
+    struct hyd_deferred made = {.service = service, .finish = finish_cost};
+    struct hyd_journal_op op;
     struct hyd_error err = {0};
     hyd_status st = HYD_OK;
 
     if (job == NULL) {
         return;
     }
-    st = set_cost(job, in->cost, &err);
+    st = hyd_job_set_cost(job, in->cost, &err);
+    if (st == HYD_OK && !hyd_job_cost_op(job, &op)) {
+        st = HYD_ERR_NO_MEMORY;
+    }
     if (st != HYD_OK) {
         hyd_call_fail(call, st, &err);
-    } else {
-        hyd_log_info(service->config.log, "cost model set",
-                     "job=%s version=%" PRIu32 " a_s=%g b_s=%g", hyd_job_name(job),
-                     job->setup.cost[0].version, in->cost->a_s, in->cost->b_s);
-        out.cost =
-            hyd_convert_cost(&job->setup.cost[HYD_PASS_TRAIN], &service->scratch);
-        hyd_handler_reply(call, out.cost == NULL ? NULL : &out.base);
+        return;
     }
-    hyd_arena_rewind(&service->scratch, mark);
+    hyd_log_info(service->config.log, "cost model set",
+                 "job=%s version=%" PRIu32 " a_s=%g b_s=%g", hyd_job_name(job),
+                 job->setup.cost[0].version, in->cost->a_s, in->cost->b_s);
+    (void)snprintf(made.job, sizeof made.job, "%s", hyd_job_name(job));
+    hyd_defer(call, &made, &op);
 }
 
 /* ---- workers ---- */

@@ -1,7 +1,9 @@
 /* handlers_step.c - what-if plans, reports of trainers, lists; see handlers.h. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "common/rpc/codec.h"
+#include "scheduler/daemon/deferred.h"
 #include "scheduler/daemon/handlers.h"
 #include "scheduler/daemon/metrics.h"
 #include "scheduler/daemon/service.h"
@@ -162,16 +164,39 @@ static hyd_status take_report(struct hyd_call *call, struct hyd_job *job,
     return hyd_job_feed(job, &event, err);
 }
 
+static void finish_report(struct hyd_deferred *deferred, hyd_status status)
+{
+    Hydra__V1__ReportStepResponse out = HYDRA__V1__REPORT_STEP_RESPONSE__INIT;
+    const struct hyd_job *job = hyd_service_find(deferred->service, deferred->job);
+    const struct hyd_job_step *step =
+        job == NULL ? NULL : hyd_job_find_step(job, deferred->step);
+    struct hyd_error err = {0};
+
+    if (status != HYD_OK || step == NULL) {
+        (void)hyd_error_set(&err, HYD_ERR_UNAVAILABLE,
+                            "the report could not be written to the journal yet");
+        hyd_call_fail(deferred->call, HYD_ERR_UNAVAILABLE, &err);
+        return;
+    }
+    out.state = hyd_convert_state(step->state);
+    hyd_handler_reply(deferred->call, &out.base);
+}
+
 void hyd_handle_report_step(struct hyd_call *call, const ProtobufCMessage *request)
 {
     const Hydra__V1__ReportStepRequest *in =
         (const Hydra__V1__ReportStepRequest *)request;
-    Hydra__V1__ReportStepResponse out = HYDRA__V1__REPORT_STEP_RESPONSE__INIT;
-    struct hyd_job *job = hyd_service_find(hyd_call_ctx(call), in->job);
+    struct hyd_service *service = hyd_call_ctx(call);
+    struct hyd_job *job = hyd_service_find(service, in->job);
+    struct hyd_deferred made = {.service = service, .finish = finish_report};
+    /* The end of the step is queued before it: when it is written, so is that. */
+    struct hyd_journal_op op = {.kind = HYD_JOURNAL_FENCE};
     struct hyd_job_step *step = NULL;
     struct hyd_error err = {0};
     hyd_status st = HYD_ERR_NOT_FOUND;
 
+    made.step = in->step; /* the message goes with the report */
+    (void)snprintf(made.job, sizeof made.job, "%.63s", in->job);
     if (job == NULL) {
         (void)hyd_error_value(&err, st, "job", "a known job", "'%.40s'", in->job);
     } else if (hyd_job_runs_agents(job)) {
@@ -186,8 +211,7 @@ void hyd_handle_report_step(struct hyd_call *call, const ProtobufCMessage *reque
         hyd_call_fail(call, st, &err);
         return;
     }
-    out.state = hyd_convert_state(step->state);
-    hyd_handler_reply(call, &out.base);
+    hyd_defer(call, &made, &op);
 }
 
 /* ---- ListSteps ---- */

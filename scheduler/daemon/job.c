@@ -1,6 +1,7 @@
 /* job.c - see job.h. */
 #include "scheduler/daemon/job.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "common/rpc/codec.h"
@@ -52,7 +53,7 @@ bool hyd_job_same(const struct hyd_job *job, const Hydra__V1__JobSpec *spec)
     return same;
 }
 
-static hyd_status make_machine(struct hyd_job *job)
+static hyd_status make_machine(struct hyd_job *job, uint32_t last_epoch)
 {
     struct hyd_step_config config =
         hyd_daemon_step_config(job->service->config.settings);
@@ -60,12 +61,12 @@ static hyd_status make_machine(struct hyd_job *job)
     config.run_agents = hyd_job_runs_agents(job);
     config.n_ranks = job->setup.input.pool.n_ranks;
     config.wait_members_ms = 1000 * (uint64_t)job->spec->wait_members_s;
-    return hyd_step_create(alloc_of(job), &config, 0, &job->machine);
+    return hyd_step_create(alloc_of(job), &config, last_epoch, &job->machine);
 }
 
 hyd_status hyd_job_create(struct hyd_service *service, struct hyd_arena *take_arena,
-                          Hydra__V1__JobSpec *spec, struct hyd_job **ret_job,
-                          struct hyd_error *err)
+                          Hydra__V1__JobSpec *spec, uint32_t last_epoch,
+                          struct hyd_job **ret_job, struct hyd_error *err)
 {
     const struct hyd_alloc *alloc = service->config.alloc;
     struct hyd_job *job = hyd_alloc_zeroed(alloc, 1, sizeof *job);
@@ -83,7 +84,7 @@ hyd_status hyd_job_create(struct hyd_service *service, struct hyd_arena *take_ar
                                   &job->setup, err);
     }
     if (st == HYD_OK) {
-        st = make_machine(job);
+        st = make_machine(job, last_epoch);
     }
     if (st != HYD_OK) {
         hyd_job_free(job);
@@ -117,6 +118,14 @@ void hyd_job_free(struct hyd_job *job)
     hyd_alloc_free(alloc_of(job), job);
 }
 
+void hyd_job_forget(struct hyd_job *job)
+{
+    job->gone = true;
+    if (job->n_pending == 0) {
+        hyd_job_free(job);
+    }
+}
+
 hyd_status hyd_job_feed(struct hyd_job *job, const struct hyd_step_event *event,
                         struct hyd_error *err)
 {
@@ -139,6 +148,50 @@ uint32_t hyd_job_ready_ranks(const struct hyd_job *job)
         n += agent != NULL && agent->member && agent->ready ? agent->n_ranks : 0;
     }
     return n;
+}
+
+static hyd_status check_seconds(const char *field, double s, bool may_be_zero,
+                                struct hyd_error *err)
+{
+    if (!isinf(s) && (s > 0.0 || (may_be_zero && s == 0.0))) {
+        return HYD_OK;
+    }
+    return hyd_error_value(err, HYD_ERR_INVALID, field,
+                           may_be_zero ? "finite and >= 0" : "finite and > 0", "%g", s);
+}
+
+hyd_status hyd_job_set_cost(struct hyd_job *job, const Hydra__V1__CostModel *cost,
+                            struct hyd_error *err)
+{
+    struct hyd_cost *train = &job->setup.cost[HYD_PASS_TRAIN];
+    struct hyd_cost *forward = &job->setup.cost[HYD_PASS_FORWARD];
+    hyd_status st = HYD_OK;
+
+    if (cost == NULL) {
+        return hyd_error_value(err, HYD_ERR_INVALID, "cost", "given", "missing");
+    }
+    st = check_seconds("cost.a_s", cost->a_s, false, err);
+    if (st == HYD_OK) {
+        st = check_seconds("cost.b_s", cost->b_s, true, err);
+    }
+    if (st == HYD_OK) {
+        st = check_seconds("cost.cell_s", cost->cell_s, true, err);
+    }
+    if (st != HYD_OK) {
+        return st;
+    }
+    forward->a_s *= cost->a_s / train->a_s;
+    forward->b_s =
+        train->b_s > 0.0 ? forward->b_s * (cost->b_s / train->b_s) : cost->b_s;
+    forward->cell_s = train->cell_s > 0.0
+                          ? forward->cell_s * (cost->cell_s / train->cell_s)
+                          : cost->cell_s;
+    train->a_s = cost->a_s;
+    train->b_s = cost->b_s;
+    train->cell_s = cost->cell_s;
+    train->version++;
+    forward->version = train->version;
+    return HYD_OK;
 }
 
 Hydra__V1__JobInfo *hyd_job_info(const struct hyd_job *job, struct hyd_arena *arena)

@@ -15,6 +15,7 @@
 #include "proto/hydra/v1/worker.pb-c.h"
 #include "scheduler/core/step.h"
 #include "scheduler/daemon/convert.h"
+#include "scheduler/daemon/journal.h"
 #include "scheduler/daemon/planning.h"
 
 struct hyd_service;
@@ -67,6 +68,9 @@ struct hyd_job {
     struct hyd_setup setup;
     struct hyd_step_machine *machine;
     bool open;
+    bool gone; /* forgotten; freed when the journal is done with it */
+    uint32_t n_pending; /* operations of the journal under way */
+    uint32_t epoch_limit; /* in the journal: epochs below it may have been used */
 
     struct hyd_job_step **step; /* [n_steps], ascending */
     size_t n_steps;
@@ -87,15 +91,24 @@ struct hyd_job {
     uint64_t steps_failed;
 };
 
-/* take_arena holds spec; both are taken on HYD_OK. */
+/* take_arena holds spec; both are taken on HYD_OK. Epochs begin above last_epoch. */
 HYD_MUST_CHECK hyd_status hyd_job_create(struct hyd_service *service,
                                          struct hyd_arena *take_arena,
-                                         Hydra__V1__JobSpec *spec,
+                                         Hydra__V1__JobSpec *spec, uint32_t last_epoch,
                                          struct hyd_job **ret_job,
                                          struct hyd_error *err);
 
 /* Streams on it must have ended. NULL is fine. */
 void hyd_job_free(struct hyd_job *job);
+
+/* Free it now, or when the journal is done with it. */
+void hyd_job_forget(struct hyd_job *job);
+
+/* a, b and cell of a training step; a forward step keeps its share of them. The version
+ * rises. */
+HYD_MUST_CHECK hyd_status hyd_job_set_cost(struct hyd_job *job,
+                                           const Hydra__V1__CostModel *cost,
+                                           struct hyd_error *err);
 
 /* Was this job opened with the same words? */
 bool hyd_job_same(const struct hyd_job *job, const Hydra__V1__JobSpec *spec);
@@ -109,6 +122,9 @@ hyd_status hyd_job_feed(struct hyd_job *job, const struct hyd_step_event *event,
 
 /* The two halves of it, for SUBMIT. */
 void hyd_job_carry_out(struct hyd_job *job);
+
+/* A closed job whose last step ended tells its watchers so. */
+void hyd_job_look_at_end(struct hyd_job *job);
 
 /* Ranks that are ready in the epoch. */
 uint32_t hyd_job_ready_ranks(const struct hyd_job *job);
@@ -135,6 +151,28 @@ void hyd_job_trim(struct hyd_job *job);
 /* NULL on no memory. */
 Hydra__V1__StepInfo *hyd_job_step_info(const struct hyd_job_step *step, bool with_cells,
                                        struct hyd_arena *arena);
+
+/* ---- job_journal.c ---- */
+
+/* The step has a plan: write it, then let the machine know. */
+void hyd_job_log_plan(struct hyd_job *job, struct hyd_job_step *step);
+
+/* The machine says that the step ended: write it, then let everybody know. */
+void hyd_job_log_end(struct hyd_job *job, struct hyd_job_step *step,
+                     const struct hyd_step_update *up);
+
+/* There is no plan for a step that was not accepted yet. */
+void hyd_job_refuse_step(struct hyd_job *job, struct hyd_job_step *step,
+                         hyd_status status, const struct hyd_error *err);
+
+void hyd_job_log_trim(struct hyd_job *job, uint64_t step);
+void hyd_job_log_forget(struct hyd_job *job, uint64_t step);
+void hyd_job_log_gone(struct hyd_job *job);
+void hyd_job_log_epoch(struct hyd_job *job, uint32_t epoch);
+
+/* Operations for an answer to wait for. False on no memory. */
+bool hyd_job_open_op(struct hyd_job *job, struct hyd_journal_op *ret_op);
+bool hyd_job_cost_op(struct hyd_job *job, struct hyd_journal_op *ret_op);
 
 /* ---- job_report.c ---- */
 

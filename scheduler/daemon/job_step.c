@@ -115,7 +115,6 @@ static void plan_is_there(void *ctx, struct hyd_plan_result *result)
     struct hyd_job *job = ctx;
     struct hyd_job_step *step = job->planning;
     const bool current = step->plan_id == job->planning_id;
-    struct hyd_step_event event = {.step = step->step, .plan_id = job->planning_id};
 
     job->ticket = NULL;
     job->planning = NULL;
@@ -127,23 +126,17 @@ static void plan_is_there(void *ctx, struct hyd_plan_result *result)
                           result->status == HYD_OK ? &result->plan->summary : NULL);
     if (result->status == HYD_OK) {
         take_plan(step, result);
-        event.kind = HYD_STEP_EV_PLANNED;
-        event.plan_ranks = step->plan.plan.n_ranks;
-        event.predicted_s = step->summary.figures.step_s;
+        hyd_job_log_plan(job, step);
+    } else if (step->state == HYD_STEP_PLANNING) {
+        hyd_job_refuse_step(job, step, result->status, &result->err);
     } else {
-        event.kind = HYD_STEP_EV_UNPLANNED;
-        event.reason = result->err.text;
-        if (result->err.text[0] == '\0') {
-            event.reason = hyd_status_name(result->status);
-        }
-    }
-    if (event.kind == HYD_STEP_EV_UNPLANNED && step->state == HYD_STEP_PLANNING) {
-        hyd_submit_refused(job, step, result->status, &result->err);
-        (void)hyd_job_feed(job, &event, NULL);
-        hyd_job_remove_step(job, step);
-        job->room = true;
-        hyd_submit_retry(job);
-    } else {
+        const struct hyd_step_event event = {
+            .kind = HYD_STEP_EV_UNPLANNED,
+            .step = step->step,
+            .plan_id = job->planning_id,
+            .reason = result->err.text[0] == '\0' ? hyd_status_name(result->status)
+                                                  : result->err.text};
+
         (void)hyd_job_feed(job, &event, NULL);
     }
     hyd_job_plan_next(job);
@@ -205,8 +198,9 @@ void hyd_job_plan_next(struct hyd_job *job)
 
 /* ---- retention ---- */
 
-static void drop_plan(struct hyd_job_step *step)
+static void drop_plan(struct hyd_job *job, struct hyd_job_step *step)
 {
+    hyd_job_log_trim(job, step->step);
     hyd_kept_plan_release(&step->plan);
     step->has_plan = false;
     step->batch = (struct hyd_batch){0};
@@ -231,7 +225,7 @@ void hyd_job_trim(struct hyd_job *job)
         if (kept < keep) {
             kept++;
         } else if (step->has_plan) {
-            drop_plan(step);
+            drop_plan(job, step);
         } else {
             return; /* those before were trimmed earlier */
         }
@@ -257,18 +251,22 @@ Hydra__V1__StepInfo *hyd_job_step_info(const struct hyd_job_step *step, bool wit
         info->reason = (char *)(uintptr_t)step->reason;
     }
     info->epoch = step->epoch;
+    info->pass = step->pass == HYD_PASS_FORWARD ? HYDRA__V1__PASS__PASS_FORWARD
+                                                : HYDRA__V1__PASS__PASS_TRAIN;
     info->sequences = (uint32_t)step->batch.n_seqs;
     if (step->has_summary) {
         info->sequences = step->summary.n_seqs;
         info->tokens = step->summary.n_tokens;
         info->fingerprint = step->summary.fingerprint;
         info->num_microbatches = step->summary.n_microbatches;
+        info->ranks = step->summary.n_ranks;
+        info->cost_version = step->summary.cost_version;
         info->figures = hyd_convert_figures(&step->summary, arena);
         if (info->figures == NULL) {
             return NULL;
         }
     }
-    if (step->has_report) {
+    if (step->has_report && step->state == HYD_STEP_DONE) {
         *report = step->report;
         if (!with_cells) {
             report->n_cells = 0;

@@ -40,23 +40,20 @@ static void drop_unaccepted(struct hyd_job *job, struct hyd_job_step *step,
     hyd_job_remove_step(job, step);
 }
 
+/* What ends is told when it is written down; there is room for another step at once. */
 static void on_ended(struct hyd_job *job, struct hyd_job_step *step,
                      const struct hyd_step_update *up)
 {
     if (up->state == HYD_STEP_DONE) {
-        job->steps_done++;
         hyd_job_merge_reports(job, step);
         if (step->has_report) {
             hyd_daemon_count_report(job->service, hyd_job_name(job), &step->report);
         }
     } else {
-        job->steps_failed++;
-        step->status = up->status;
-        (void)snprintf(step->reason, sizeof step->reason, "%s", up->reason);
         hyd_job_drop_reports(job, step);
     }
     job->room = true;
-    hyd_job_trim(job);
+    hyd_job_log_end(job, step, up);
 }
 
 static void on_state(struct hyd_job *job, const struct hyd_step_update *up)
@@ -71,6 +68,10 @@ static void on_state(struct hyd_job *job, const struct hyd_step_update *up)
     }
     if (step->state == HYD_STEP_PLANNING && up->state == HYD_STEP_FAILED) {
         drop_unaccepted(job, step, up);
+        return;
+    }
+    if (up->state == HYD_STEP_DONE || up->state == HYD_STEP_FAILED) {
+        on_ended(job, step, up);
         return;
     }
     step->state = up->state;
@@ -93,8 +94,6 @@ static void on_state(struct hyd_job *job, const struct hyd_step_update *up)
         break;
     case HYD_STEP_DONE:
     case HYD_STEP_FAILED:
-        on_ended(job, step, up);
-        break;
     case HYD_STEP_PLANNING:
     case HYD_STEP_RUNNING:
         break;
@@ -121,6 +120,7 @@ static void on_welcome(struct hyd_job *job, const struct hyd_step_update *up)
             hyd_agent_drop_addresses(job->agent[slot]);
         }
     }
+    hyd_job_log_epoch(job, up->epoch);
     hyd_log_info(job->service->config.log, "epoch begins",
                  "job=%s epoch=%" PRIu32 " ranks=%" PRIu32, hyd_job_name(job),
                  up->epoch, up->n_ranks);
@@ -192,6 +192,7 @@ static void carry_out_one(struct hyd_job *job, const struct hyd_step_update *up)
         break;
     case HYD_STEP_UP_FORGET:
         step = hyd_job_find_step(job, up->step);
+        hyd_job_log_forget(job, up->step);
         if (step != NULL) {
             hyd_job_remove_step(job, step);
         }
@@ -220,7 +221,13 @@ void hyd_job_carry_out(struct hyd_job *job)
     if (job->room) {
         hyd_submit_retry(job);
     }
-    if (!job->open && hyd_step_n_ahead(job->machine) == 0) {
+    hyd_job_look_at_end(job);
+}
+
+void hyd_job_look_at_end(struct hyd_job *job)
+{
+    /* An end that is not written yet is still to be told. */
+    if (!job->open && hyd_step_n_ahead(job->machine) == 0 && job->n_pending == 0) {
         hyd_watch_end(job, HYD_OK, NULL);
     }
 }

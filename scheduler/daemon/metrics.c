@@ -86,6 +86,25 @@ const struct hyd_metric hyd_daemon_metric_table[HYD_DM_COUNT] = {
     [HYD_DM_RPC_SLOW_CLOSED] = {"hydra_rpc_slow_closed_total",
                                 "Streams that were ended because their reader was slow.",
                                 HYD_METRIC_COUNTER, {NULL}, {0}},
+    [HYD_DM_JOURNAL_WAIT] = {"hydra_journal_plan_seconds",
+                             "From a step's plan to its row on the disk: the journal's share "
+                             "of SubmitStep.",
+                             HYD_METRIC_HISTOGRAM, {NULL}, SECONDS_BUCKETS},
+    [HYD_DM_JOURNAL_OPS] = {"hydra_journal_operations_total", "Operations written.",
+                            HYD_METRIC_COUNTER, {NULL}, {0}},
+    [HYD_DM_JOURNAL_COMMITS] = {"hydra_journal_commits_total", "Transactions written.",
+                                HYD_METRIC_COUNTER, {NULL}, {0}},
+    [HYD_DM_JOURNAL_COMMIT_SECONDS] = {"hydra_journal_commit_seconds_total",
+                                       "Time that transactions took.",
+                                       HYD_METRIC_COUNTER, {NULL}, {0}},
+    [HYD_DM_JOURNAL_FAILURES] = {"hydra_journal_failures_total",
+                                 "Transactions that could not be written.",
+                                 HYD_METRIC_COUNTER, {NULL}, {0}},
+    [HYD_DM_JOURNAL_WAITING] = {"hydra_journal_waiting_operations",
+                                "Operations that are not written yet.",
+                                HYD_METRIC_GAUGE, {NULL}, {0}},
+    [HYD_DM_JOURNAL_BYTES] = {"hydra_journal_bytes", "Size of the journal in use.",
+                              HYD_METRIC_GAUGE, {NULL}, {0}},
     [HYD_DM_PROCESS_CPU] = {"process_cpu_seconds_total", "CPU time of this process.",
                             HYD_METRIC_COUNTER, {NULL}, {0}},
     [HYD_DM_PROCESS_MEMORY] = {"process_resident_memory_bytes",
@@ -113,8 +132,8 @@ static void set(struct hyd_service *service, enum hyd_daemon_metric metric,
     }
 }
 
-static void observe(struct hyd_service *service, enum hyd_daemon_metric metric,
-                    const char *label, double value)
+void hyd_daemon_observe(struct hyd_service *service, enum hyd_daemon_metric metric,
+                        const char *label, double value)
 {
     const char *const labels[] = {label, NULL};
 
@@ -142,8 +161,8 @@ void hyd_daemon_count_plan(struct hyd_service *service, const char *job,
     if (status != HYD_OK) {
         return;
     }
-    observe(service, HYD_DM_PLAN_CPU, kind, summary->plan_cpu_s);
-    observe(service, HYD_DM_PLAN_WALL, kind, summary->plan_wall_s);
+    hyd_daemon_observe(service, HYD_DM_PLAN_CPU, kind, summary->plan_cpu_s);
+    hyd_daemon_observe(service, HYD_DM_PLAN_WALL, kind, summary->plan_wall_s);
     if (job == NULL) {
         return;
     }
@@ -163,7 +182,7 @@ void hyd_daemon_count_plan(struct hyd_service *service, const char *job,
 void hyd_daemon_count_report(struct hyd_service *service, const char *job,
                              const Hydra__V1__StepReport *report)
 {
-    observe(service, HYD_DM_STEP_WALL, job, report->wall_s);
+    hyd_daemon_observe(service, HYD_DM_STEP_WALL, job, report->wall_s);
     set(service, HYD_DM_MEASURED_BALANCE, job, "ranks", report->measured_balance_ranks);
     set(service, HYD_DM_MEASURED_BALANCE, job, "cells", report->measured_balance_cells);
 }
@@ -177,7 +196,7 @@ void hyd_daemon_count_call(void *ctx, const struct hyd_rpc_done *done)
     method = method == NULL ? "unknown" : method + (method[0] == '/' ? 1 : 0);
     hyd_daemon_count(service, HYD_DM_RPC_CALLS, method, hyd_rpc_code_name(done->code));
     if (done->spec != NULL && done->spec->kind == HYD_RPC_UNARY) {
-        observe(service, HYD_DM_RPC_SECONDS, method, done->wall_s);
+        hyd_daemon_observe(service, HYD_DM_RPC_SECONDS, method, done->wall_s);
     }
 }
 
@@ -214,6 +233,19 @@ static void collect_process(struct hyd_service *service)
     }
 }
 
+static void collect_journal(struct hyd_service *service)
+{
+    struct hyd_journal_stats stats = {0};
+
+    hyd_journal_stats(service->journal, &stats);
+    set(service, HYD_DM_JOURNAL_OPS, NULL, NULL, (double)stats.ops);
+    set(service, HYD_DM_JOURNAL_COMMITS, NULL, NULL, (double)stats.commits);
+    set(service, HYD_DM_JOURNAL_COMMIT_SECONDS, NULL, NULL, stats.commit_s);
+    set(service, HYD_DM_JOURNAL_FAILURES, NULL, NULL, (double)stats.failures);
+    set(service, HYD_DM_JOURNAL_WAITING, NULL, NULL, (double)stats.waiting);
+    set(service, HYD_DM_JOURNAL_BYTES, NULL, NULL, (double)stats.file_bytes);
+}
+
 void hyd_daemon_collect(void *ctx)
 {
     struct hyd_service *service = ctx;
@@ -232,6 +264,9 @@ void hyd_daemon_collect(void *ctx)
         set(service, HYD_DM_RPC_OPEN, NULL, NULL, (double)stats.calls_open);
         set(service, HYD_DM_RPC_QUEUE_BYTES, NULL, NULL, (double)stats.queued_bytes);
         set(service, HYD_DM_RPC_SLOW_CLOSED, NULL, NULL, (double)stats.slow_closed);
+    }
+    if (service->journal != NULL) {
+        collect_journal(service);
     }
     collect_process(service);
 }

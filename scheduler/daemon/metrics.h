@@ -43,6 +43,13 @@ enum hyd_daemon_metric {
     HYD_DM_RPC_OPEN,
     HYD_DM_RPC_QUEUE_BYTES,
     HYD_DM_RPC_SLOW_CLOSED,
+    HYD_DM_JOURNAL_WAIT,
+    HYD_DM_JOURNAL_OPS,
+    HYD_DM_JOURNAL_COMMITS,
+    HYD_DM_JOURNAL_COMMIT_SECONDS,
+    HYD_DM_JOURNAL_FAILURES,
+    HYD_DM_JOURNAL_WAITING,
+    HYD_DM_JOURNAL_BYTES,
     HYD_DM_PROCESS_CPU,
     HYD_DM_PROCESS_MEMORY,
     HYD_DM_COUNT,
@@ -52,6 +59,10 @@ extern const struct hyd_metric hyd_daemon_metric_table[HYD_DM_COUNT];
 
 void hyd_daemon_count(struct hyd_service *service, enum hyd_daemon_metric metric,
                       const char *label, const char *label2);
+
+/* label NULL: the metric has none. */
+void hyd_daemon_observe(struct hyd_service *service, enum hyd_daemon_metric metric,
+                        const char *label, double value);
 
 /* A plan of a job (NULL: a what-if) that is there, or why not. */
 void hyd_daemon_count_plan(struct hyd_service *service, const char *job,

@@ -102,7 +102,8 @@ static void forget_job(struct hyd_service *service, size_t at)
             hyd_agent_end(job->agent[slot], HYD_ERR_UNAVAILABLE, "the job is gone");
         }
     }
-    hyd_job_free(job);
+    hyd_job_log_gone(job);
+    hyd_job_forget(job);
     service->n_jobs--;
     memmove(service->job + at, service->job + at + 1,
             (service->n_jobs - at) * sizeof(void *));
@@ -140,6 +141,48 @@ static hyd_status reserve_job(struct hyd_service *service)
     return HYD_OK;
 }
 
+hyd_status hyd_service_add_job(struct hyd_service *service, struct hyd_job *take_job)
+{
+    const hyd_status st = reserve_job(service);
+
+    if (st == HYD_OK) {
+        service->job[service->n_jobs++] = take_job;
+        service->n_open += take_job->open ? 1 : 0;
+    }
+    return st;
+}
+
+void hyd_service_forget(struct hyd_service *service, struct hyd_job *job)
+{
+    for (size_t i = 0; i < service->n_jobs; i++) {
+        if (service->job[i] == job) {
+            service->n_open -= job->open ? 1 : 0;
+            forget_job(service, i);
+            return;
+        }
+    }
+}
+
+void hyd_service_note_journal(struct hyd_service *service, hyd_status status)
+{
+    struct hyd_journal_stats stats = {0};
+
+    if (service->journal == NULL || service->journal_fails == (status != HYD_OK)) {
+        return;
+    }
+    service->journal_fails = status != HYD_OK;
+    hyd_journal_stats(service->journal, &stats);
+    if (service->journal_fails) {
+        hyd_log_error(service->config.log, "journal cannot be written",
+                      "why='%s' refused='new jobs, new steps, reports' "
+                      "going_on='steps that run, what-if plans, lists'",
+                      stats.why);
+    } else {
+        hyd_log_info(service->config.log, "journal is written again", "waiting=%llu",
+                     (unsigned long long)stats.waiting);
+    }
+}
+
 static hyd_status make_room(struct hyd_service *service, const char *name,
                             struct hyd_error *err)
 {
@@ -158,7 +201,7 @@ static hyd_status make_room(struct hyd_service *service, const char *name,
             break;
         }
     }
-    return reserve_job(service);
+    return HYD_OK;
 }
 
 hyd_status hyd_service_open(struct hyd_service *service, struct hyd_arena *take_arena,
@@ -183,18 +226,19 @@ hyd_status hyd_service_open(struct hyd_service *service, struct hyd_arena *take_
                                "job '%.63s' is closing, a step of it still runs",
                                spec->name);
     }
-    st = hyd_job_create(service, take_arena, spec, &job, err);
+    st = hyd_job_create(service, take_arena, spec, 0, &job, err);
     if (st != HYD_OK) {
         return st;
     }
     st = make_room(service, hyd_job_name(job), err);
+    if (st == HYD_OK) {
+        st = hyd_service_add_job(service, job);
+    }
     if (st != HYD_OK) {
         job->spec_arena = (struct hyd_arena){0}; /* stays with the caller */
         hyd_job_free(job);
         return st;
     }
-    service->job[service->n_jobs++] = job;
-    service->n_open++;
     *ret_taken = true;
     *ret_job = job;
     hyd_log_info(service->config.log, "job opened", "job=%s ranks=%u policy=%s",
@@ -263,12 +307,14 @@ static void on_timer(uv_timer_t *timer)
 
 /* ---- draining ---- */
 
+/* A step, or an end of one that is not written and told yet. */
 static bool something_runs(const struct hyd_service *service)
 {
     uint64_t step = 0;
 
     for (size_t i = 0; i < service->n_jobs; i++) {
-        if (hyd_step_in_flight(service->job[i]->machine, &step)) {
+        if (service->job[i]->n_pending > 0 ||
+            hyd_step_in_flight(service->job[i]->machine, &step)) {
             return true;
         }
     }

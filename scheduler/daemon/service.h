@@ -20,6 +20,7 @@
 #include "common/sys/log.h"
 #include "scheduler/daemon/http/metrics.h"
 #include "scheduler/daemon/job.h"
+#include "scheduler/daemon/journal.h"
 #include "scheduler/daemon/planning.h"
 #include "scheduler/daemon/settings.h"
 
@@ -36,6 +37,8 @@ struct hyd_service {
     struct hyd_planning *planning;
     struct hyd_server *server; /* set by daemon.c */
     struct hyd_metrics *metrics; /* the same; may be NULL */
+    struct hyd_journal *journal; /* the same; NULL: nothing outlives the process */
+    bool journal_fails; /* its last operation could not be written */
     struct hyd_job **job; /* [n_jobs] in the order of opening, closed ones among them */
     size_t n_jobs;
     size_t job_capacity;
@@ -73,6 +76,16 @@ HYD_MUST_CHECK hyd_status hyd_service_open(struct hyd_service *service,
                                            Hydra__V1__JobSpec *spec,
                                            struct hyd_job **ret_job, bool *ret_taken,
                                            struct hyd_error *err);
+
+/* A job that was made: the service's from now on. */
+HYD_MUST_CHECK hyd_status hyd_service_add_job(struct hyd_service *service,
+                                              struct hyd_job *take_job);
+
+/* Streams on it end; it leaves memory and journal. */
+void hyd_service_forget(struct hyd_service *service, struct hyd_job *job);
+
+/* How an operation of the journal ended: say so when that changes. */
+void hyd_service_note_journal(struct hyd_service *service, hyd_status status);
 
 void hyd_service_close(struct hyd_service *service, struct hyd_job *job,
                        const char *reason);

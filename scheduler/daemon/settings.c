@@ -19,6 +19,10 @@ const struct hyd_setting hyd_daemon_setting_table[] = {
      .meta = "HOST:PORT",
      .why = "Where /metrics and the inspection page are served; empty: nowhere. Everybody "
             "who reaches it may look."},
+    {.key = "state", .type = HYD_SETTING_TEXT, .offset = AT(state), .def = "",
+     .meta = "DIR",
+     .why = "Folder of the journal, from which jobs and unfinished steps come back after a "
+            "restart; empty: they are lost."},
     {.key = "tls_ca", .type = HYD_SETTING_TEXT, .offset = AT(tls_ca), .def = "",
      .meta = "FILE",
      .why = "Certificates (PEM) that sign clients; with it every client on TCP must show "
@@ -87,6 +91,11 @@ const struct hyd_setting hyd_daemon_setting_table[] = {
      .def = "64", .min = 1, .max = 10000,
      .why = "Steps of a job that may be accepted and not finished; Train waits at it, "
             "SubmitStep is refused."},
+
+    {.key = "journal.max_size", .type = HYD_SETTING_SIZE, .offset = AT(journal_bytes),
+     .def = "4GiB", .min = 0, .max = 1024.0 * 1024 * 1024 * 1024,
+     .why = "Beyond it the oldest plans and reports of finished steps leave the journal; 0: "
+            "never."},
 
     {.key = "agents.heartbeat", .type = HYD_SETTING_DURATION, .offset = AT(heartbeat_us),
      .def = "1s", .min = SECONDS(0.01), .max = SECONDS(3600),

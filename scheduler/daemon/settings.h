@@ -18,6 +18,7 @@
 struct hyd_daemon_settings {
     struct hyd_setting_list listen;
     const char *http;
+    const char *state;
     const char *tls_ca;
     const char *tls_cert;
     const char *tls_key;
@@ -42,6 +43,8 @@ struct hyd_daemon_settings {
     uint64_t keep_plans;
     uint64_t keep_steps;
     uint64_t max_ahead;
+
+    uint64_t journal_bytes;
 
     uint64_t heartbeat_us;
     uint64_t lost_us;

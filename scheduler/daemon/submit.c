@@ -271,6 +271,10 @@ hyd_status hyd_submit_enter(struct hyd_waiter *waiter,
 
     *ret_taken = false;
     waiter->number = request->step;
+    if (st == HYD_OK && request->step > INT64_MAX) {
+        st = hyd_error_value(err, HYD_ERR_INVALID, "step", "below 2^63", "%" PRIu64,
+                             request->step);
+    }
     if (st == HYD_OK) {
         st = read_wait(request, waiter, err);
     }

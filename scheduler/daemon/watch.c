@@ -156,9 +156,7 @@ void hyd_watch_open(struct hyd_call *call, const ProtobufCMessage *request)
     job->watchers = watcher;
     hyd_call_set_user(call, watcher);
     send_present(watcher);
-    if (!job->open && hyd_step_n_ahead(job->machine) == 0) {
-        hyd_watch_end(job, HYD_OK, NULL);
-    }
+    hyd_job_look_at_end(job);
 }
 
 void hyd_watch_writable(struct hyd_call *call)

@@ -3,7 +3,7 @@ hydra_add_test(unit scheduler step_members LIBS hydra_test_step)
 
 add_library(hydra_test_daemon STATIC lib/daemon_requests.c lib/daemon_rig.c lib/fake_agent.c)
 target_link_libraries(hydra_test_daemon PUBLIC hydra_test hydra_rpc PkgConfig::UV)
-foreach(name daemon agents train)
+foreach(name daemon agents train restart)
   hydra_add_test(integ "" ${name} LIBS hydra_test_daemon m)
   add_dependencies(integ_${name} hydra-schedd)
 endforeach()

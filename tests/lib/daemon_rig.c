@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,13 +27,17 @@ void daemon_rig_spawn(struct daemon_rig *rig, const char *const *args)
 {
     const char *bin = getenv("HYDRA_BIN_DIR");
     char path[512];
-    const char *argv[DAEMON_RIG_ARGS + 6];
+    const char *argv[DAEMON_RIG_ARGS + 8];
     size_t n = 0;
 
     (void)snprintf(path, sizeof path, "%s/hydra-schedd", bin == NULL ? "bin" : bin);
     argv[n++] = path;
     argv[n++] = "--listen";
     argv[n++] = rig->address;
+    if (rig->keeps_state) {
+        argv[n++] = "--state";
+        argv[n++] = rig->state;
+    }
     for (size_t i = 0; args != NULL && args[i] != NULL; i++) {
         assert_true(i < DAEMON_RIG_ARGS);
         argv[n++] = args[i];
@@ -41,6 +46,8 @@ void daemon_rig_spawn(struct daemon_rig *rig, const char *const *args)
     rig->pid = fork();
     assert_true(rig->pid >= 0);
     if (rig->pid == 0) {
+        /* Not to outlive a test that fails. */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         /* A sanitizer's finding must not look like an error that was handled. */
         (void)setenv("ASAN_OPTIONS", "exitcode=99", 1);
         (void)setenv("UBSAN_OPTIONS", "exitcode=99:print_stacktrace=1", 1);
@@ -50,10 +57,13 @@ void daemon_rig_spawn(struct daemon_rig *rig, const char *const *args)
     }
 }
 
-void daemon_rig_start(struct daemon_rig *rig, const char *const *args)
+/* Connects anew: what was cached of an earlier process is gone. */
+static void connect_rig(struct daemon_rig *rig)
 {
     struct hyd_client_config config = {.alloc = hyd_alloc_system(),
-                                       .short_read_ahead = true};
+                                       .target = rig->address,
+                                       .short_read_ahead = true,
+                                       .own_connection = true};
     Hydra__V1__ListJobsRequest request = HYDRA__V1__LIST_JOBS_REQUEST__INIT;
     struct hyd_caller_in in = {.spec = &hyd_rpc_list_jobs,
                                .request = &request.base,
@@ -61,18 +71,34 @@ void daemon_rig_start(struct daemon_rig *rig, const char *const *args)
                                .wait_for_ready = true};
     const ProtobufCMessage *response = NULL;
 
-    *rig = (struct daemon_rig){0};
-    (void)snprintf(rig->folder, sizeof rig->folder, "/tmp/hydra-test-XXXXXX");
-    assert_non_null(mkdtemp(rig->folder));
-    (void)snprintf(rig->address, sizeof rig->address, "unix:%s/s", rig->folder);
-    daemon_rig_spawn(rig, args);
-    hyd_arena_init(&rig->arena, hyd_alloc_system());
-    config.target = rig->address;
     assert_int_equal(hyd_caller_create(&config, &rig->caller, &rig->err), HYD_OK);
     if (hyd_caller_unary(rig->caller, &in, &rig->arena, &response, &rig->err) !=
         HYD_OK) {
         fail_msg("the daemon does not serve: %s", rig->err.text);
     }
+}
+
+void daemon_rig_start(struct daemon_rig *rig, const char *const *args)
+{
+    const bool keeps_state = rig->keeps_state;
+
+    *rig = (struct daemon_rig){.keeps_state = keeps_state};
+    (void)snprintf(rig->folder, sizeof rig->folder, "/tmp/hydra-test-XXXXXX");
+    assert_non_null(mkdtemp(rig->folder));
+    (void)snprintf(rig->address, sizeof rig->address, "unix:%s/s", rig->folder);
+    (void)snprintf(rig->state, sizeof rig->state, "%s/state", rig->folder);
+    hyd_arena_init(&rig->arena, hyd_alloc_system());
+    daemon_rig_spawn(rig, args);
+    connect_rig(rig);
+}
+
+void daemon_rig_restart(struct daemon_rig *rig, int signal, const char *const *args)
+{
+    hyd_caller_free(rig->caller);
+    rig->caller = NULL;
+    (void)daemon_rig_end(rig, signal);
+    daemon_rig_spawn(rig, args);
+    connect_rig(rig);
 }
 
 int daemon_rig_end(struct daemon_rig *rig, int signal)
@@ -100,6 +126,12 @@ int daemon_rig_end(struct daemon_rig *rig, int signal)
 
 void daemon_rig_stop(struct daemon_rig *rig)
 {
+    static const char *const files[] = {"s",
+                                        "s.lock",
+                                        "state/lock",
+                                        "state/journal.db",
+                                        "state/journal.db-wal",
+                                        "state/journal.db-shm"};
     char path[128];
 
     hyd_caller_free(rig->caller);
@@ -107,10 +139,11 @@ void daemon_rig_stop(struct daemon_rig *rig)
         assert_int_equal(daemon_rig_end(rig, SIGTERM), 0);
     }
     hyd_arena_release(&rig->arena);
-    (void)snprintf(path, sizeof path, "%s/s", rig->folder);
-    (void)unlink(path);
-    (void)snprintf(path, sizeof path, "%s/s.lock", rig->folder);
-    (void)unlink(path);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", rig->folder, files[i]);
+        (void)unlink(path);
+    }
+    (void)rmdir(rig->state);
     (void)rmdir(rig->folder);
 }
 

@@ -22,9 +22,11 @@
 enum { DAEMON_RIG_ARGS = 16, DAEMON_RIG_CALL_MS = 20000 };
 
 struct daemon_rig {
+    bool keeps_state; /* set before start: with a journal in `state` */
     pid_t pid;
     char folder[64];
     char address[96]; /* unix:PATH */
+    char state[96]; /* a folder for --state, made by the daemon */
     struct hyd_caller *caller;
     struct hyd_arena arena;
     struct hyd_error err; /* of the last call */
@@ -38,6 +40,9 @@ void daemon_rig_spawn(struct daemon_rig *rig, const char *const *args);
 
 /* Send a signal and wait for the end; returns the exit code, or 128 + signal. */
 int daemon_rig_end(struct daemon_rig *rig, int signal);
+
+/* End it with a signal and start it again with the same flags, serving. */
+void daemon_rig_restart(struct daemon_rig *rig, int signal, const char *const *args);
 
 /* End it if it runs (it must end well), free everything. */
 void daemon_rig_stop(struct daemon_rig *rig);

@@ -114,7 +114,7 @@ const struct hyd_setting hyd_daemon_setting_table[] = {
      .def = "1s", .min = 0, .max = SECONDS(3600),
      .why = "A pool that stays short begins an epoch only so long after the last agent "
             "attached."},
-    {.key = "step.replan", .type = HYD_SETTING_BOOL, .offset = AT(replan), .def = "no",
+    {.key = "step.replan", .type = HYD_SETTING_BOOL, .offset = AT(replan), .def = "yes",
      .why = "When a member is lost, plan the running step again over the ranks left; no: "
             "the step fails and the trainer decides."},
     {.key = "step.max_attempts", .type = HYD_SETTING_COUNT, .offset = AT(max_attempts),

@@ -10,13 +10,9 @@
 /* A quick daemon: short waits, so that the test is too. */
 static int start(void **state)
 {
-    static const char *const args[] = {"--agents-heartbeat",
-                                       "100ms",
-                                       "--agents-lost",
-                                       "1s",
-                                       "--step-deadline",
-                                       "3s",
-                                       NULL};
+    static const char *const args[] = {
+        "--agents-heartbeat", "100ms", "--agents-lost",    "1s",
+        "--step-deadline",    "3s",    "--step-replan=no", NULL};
     static struct daemon_rig rig;
 
     daemon_rig_start(&rig, args);
@@ -308,6 +304,92 @@ static void agents_finish_their_step_when_the_daemon_stops(void **state)
     assert_int_equal(daemon_rig_end(rig, 0), 0);
 }
 
+/* ---- jobs that run on without the dead ---- */
+
+static int start_replanning(void **state)
+{
+    static const char *const args[] = {"--agents-heartbeat",
+                                       "100ms",
+                                       "--agents-settle",
+                                       "0",
+                                       "--agents-lost",
+                                       "1s",
+                                       NULL};
+    static struct daemon_rig rig;
+
+    daemon_rig_start(&rig, args);
+    *state = &rig;
+    return 0;
+}
+
+static void agents_that_are_left_run_the_step_again(void **state)
+{
+    struct daemon_rig *rig = *state;
+    struct job_request job;
+    struct fake_agent two[2];
+    struct fake_agent spare;
+    struct step_request step;
+    const Hydra__V1__SubmitStepResponse *out = NULL;
+    hyd_status st = HYD_OK;
+
+    open_job(rig, &job, "again");
+    start_two(rig, "again", two);
+    two[0].behaviour = FAKE_AGENT_HANGS;
+    two[1].behaviour = FAKE_AGENT_HANGS;
+    step_request_init(&step, "again", 1);
+    (void)daemon_rig_call(rig, &hyd_rpc_submit_step, &step.request.base, &st);
+    daemon_rig_run_until(rig, fake_agent_has_step, &two[1], "an assignment");
+    two[0].behaviour = FAKE_AGENT_REPORTS;
+    fake_agent_kill(&two[1]);
+    step.request.wait = HYDRA__V1__STEP_STATE__STEP_DONE;
+    out = daemon_rig_call(rig, &hyd_rpc_submit_step, &step.request.base, &st);
+    assert_int_equal(st, HYD_OK);
+    assert_int_equal(out->state, HYDRA__V1__STEP_STATE__STEP_DONE);
+    assert_int_equal(out->plan->ranks, 2);
+    assert_int_equal(out->plan->epoch, 2);
+    check_plan_covers(out->plan, 4);
+    assert_int_equal(two[0].n_aborts, 1);
+    assert_int_equal(two[0].n_assignments, 2);
+    assert_int_equal(out->report->n_cells, 1);
+
+    /* The next step wants the whole pool again, and gets it with a newcomer. */
+    (void)run_step(rig, "again", 2, &st);
+    assert_int_equal(st, HYD_ERR_UNAVAILABLE);
+    fake_agent_start(&spare, rig, "again", "z", 2);
+    daemon_rig_run_until(rig, fake_agent_is_ready, &spare, "an epoch");
+    out = run_step(rig, "again", 2, &st);
+    assert_int_equal(st, HYD_OK);
+    assert_int_equal(out->plan->ranks, 4);
+    close_job(rig, "again", two, 1);
+    daemon_rig_run_until(rig, fake_agent_is_ended, &spare, "a drained agent");
+}
+
+static void agents_that_are_left_may_be_too_few(void **state)
+{
+    struct daemon_rig *rig = *state;
+    struct job_request job;
+    struct fake_agent two[2];
+    struct step_request step;
+    hyd_status st = HYD_OK;
+
+    open_job(rig, &job, "few");
+    start_two(rig, "few", two);
+    two[0].behaviour = FAKE_AGENT_HANGS;
+    two[1].behaviour = FAKE_AGENT_HANGS;
+    step_request_init(&step, "few", 1);
+    step.length[3] = 3500; /* four ranks of 1000 hold it, two do not */
+    (void)daemon_rig_call(rig, &hyd_rpc_submit_step, &step.request.base, &st);
+    assert_int_equal(st, HYD_OK);
+    daemon_rig_run_until(rig, fake_agent_has_step, &two[1], "an assignment");
+    fake_agent_kill(&two[1]);
+    step.request.wait = HYDRA__V1__STEP_STATE__STEP_DONE;
+    (void)daemon_rig_call(rig, &hyd_rpc_submit_step, &step.request.base, &st);
+    assert_int_equal(st, HYD_ERR_INFEASIBLE);
+    assert_non_null(strstr(rig->err.text, "3500"));
+    assert_non_null(strstr(rig->err.text, "1000"));
+    close_job(rig, "few", two, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,6 +403,14 @@ int main(void)
         cmocka_unit_test(agents_finish_their_step_when_the_daemon_stops),
     };
 
+    const struct CMUnitTest replanning[] = {
+        cmocka_unit_test(agents_that_are_left_run_the_step_again),
+        cmocka_unit_test(agents_that_are_left_may_be_too_few),
+    };
+    int failed = 0;
+
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start, stop);
+    failed = cmocka_run_group_tests(tests, start, stop);
+    failed += cmocka_run_group_tests(replanning, start_replanning, stop);
+    return failed;
 }

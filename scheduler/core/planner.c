@@ -243,6 +243,7 @@ hyd_status hyd_plan_input_count(const struct hyd_plan_input *in,
     ret_cost->ranks_per_node = in->pool.ranks_per_node;
     counted.cost = ret_cost;
     counted.policy = policy->name;
+    counted.options.dp_barrier = in->options.dp_barrier || policy->barrier;
     if (in->pool.vpp > 1 && in->pool.vpp_group == 1) {
         counted.pool.vpp_group = in->pool.pp;
     }

@@ -132,31 +132,35 @@ hyd_status hyd_parse_reals(const char *field, const char *text, double min,
 
 unsigned hyd_parse_distance(const char *a, const char *b)
 {
-    unsigned char row[MAX_WORD_CHARS + 1];
+    unsigned char rows[3][MAX_WORD_CHARS + 1]; /* of the last three characters of a */
     const size_t n_a = strlen(a);
     const size_t n_b = strlen(b);
 
     if (n_a > MAX_WORD_CHARS || n_b > MAX_WORD_CHARS) {
         return 255;
     }
-    for (size_t j = 0; j <= n_b; j++) {
-        row[j] = (unsigned char)j;
-    }
-    for (size_t i = 1; i <= n_a; i++) {
-        unsigned char diagonal = row[0];
+    for (size_t i = 0; i <= n_a; i++) {
+        unsigned char *row = rows[i % 3];
+        const unsigned char *above = rows[(i + 2) % 3];
+        const unsigned char *above2 = rows[(i + 1) % 3];
 
         row[0] = (unsigned char)i;
         for (size_t j = 1; j <= n_b; j++) {
-            const unsigned char up = row[j];
-            unsigned best = diagonal + (a[i - 1] == b[j - 1] ? 0U : 1U);
+            unsigned best = row[j - 1] + 1U;
 
-            best = up + 1U < best ? up + 1U : best;
-            best = row[j - 1] + 1U < best ? row[j - 1] + 1U : best;
+            if (i > 0) {
+                const unsigned change = above[j - 1] + (a[i - 1] == b[j - 1] ? 0U : 1U);
+
+                best = change < best ? change : best;
+                best = above[j] + 1U < best ? above[j] + 1U : best;
+            }
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+                best = above2[j - 2] + 1U < best ? above2[j - 2] + 1U : best;
+            }
             row[j] = (unsigned char)best;
-            diagonal = up;
         }
     }
-    return row[n_b];
+    return rows[n_a % 3][n_b];
 }
 
 int hyd_parse_is_near(const char *word, const char *near)

@@ -40,7 +40,8 @@ HYD_MUST_CHECK hyd_status hyd_parse_reals(const char *field, const char *text,
                                           double min, size_t n_want, double *ret_values,
                                           struct hyd_error *err);
 
-/* Number of single-character edits between two words, at most 255. */
+/* Number of edits between two words, at most 255: a character more, less or other, or two
+ * neighbours swapped. */
 unsigned hyd_parse_distance(const char *a, const char *b);
 
 /* Whether `near` is close enough to `word` to be worth proposing. */

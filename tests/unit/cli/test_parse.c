@@ -92,6 +92,9 @@ static void parse_distance_counts_edits(void **state)
     assert_int_equal(hyd_parse_distance("rank", "ranks"), 1);
     assert_int_equal(hyd_parse_distance("", "abc"), 3);
     assert_int_equal(hyd_parse_distance("kitten", "sitting"), 3);
+    assert_int_equal(hyd_parse_distance("plna", "plan"), 1);
+    assert_int_equal(hyd_parse_distance("ab", "ba"), 1);
+    assert_int_equal(hyd_parse_distance("abc", ""), 3);
     assert_true(hyd_parse_is_near("rnaks", "ranks"));
     assert_false(hyd_parse_is_near("zebra", "ranks"));
 }

@@ -16,6 +16,12 @@ const struct hyd_command hyd_command_table[] = {
     {"models", "[NAME]", "built-in model shapes", hyd_cmd_models},
     {"devices", "[NAME]", "built-in devices and where their numbers are from",
      hyd_cmd_devices},
+    {"job", "open|list|show|close", "training runs at the daemon", hyd_cmd_job},
+    {"submit", "JOB LENGTHS", "hand a step to a job", hyd_cmd_submit},
+    {"watch", "JOB", "follow the steps of a job", hyd_cmd_watch},
+    {"steps", "JOB", "list the steps of a job", hyd_cmd_steps},
+    {"workers", "[JOB]", "list the agents that are attached", hyd_cmd_workers},
+    {"drain", "JOB NODE", "take a node's agents out of a job", hyd_cmd_drain},
     {0},
 };
 

@@ -28,5 +28,11 @@ int hyd_cmd_mock(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_models(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_plan(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_policies(struct hyd_cli *cli, int argc, char **argv);
+int hyd_cmd_drain(struct hyd_cli *cli, int argc, char **argv);
+int hyd_cmd_job(struct hyd_cli *cli, int argc, char **argv);
+int hyd_cmd_steps(struct hyd_cli *cli, int argc, char **argv);
+int hyd_cmd_submit(struct hyd_cli *cli, int argc, char **argv);
+int hyd_cmd_watch(struct hyd_cli *cli, int argc, char **argv);
+int hyd_cmd_workers(struct hyd_cli *cli, int argc, char **argv);
 
 #endif

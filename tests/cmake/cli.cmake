@@ -7,3 +7,4 @@ foreach(name parse json table lengths import cmd_lengths mock shape
 endforeach()
 hydra_add_fuzz(lengths LIBS hydra_cli)
 hydra_add_fuzz(plan LIBS hydra_cli)
+hydra_add_script(integ cli integ/integ_cli.sh)

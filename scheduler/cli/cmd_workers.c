@@ -1,0 +1,192 @@
+/* cmd_workers.c - the agents that are attached, and taking a node out of a job. */
+#include <inttypes.h>
+
+#include "scheduler/cli/command.h"
+#include "scheduler/cli/json.h"
+#include "scheduler/cli/remote/message_json.h"
+#include "scheduler/cli/remote/remote.h"
+#include "scheduler/cli/table.h"
+
+enum key { KEY_REASON = HYD_ARG_OWN };
+
+struct input {
+    struct hyd_cli *cli;
+    struct hyd_remote_args remote;
+    const char *job;
+    const char *node;
+    const char *reason;
+    bool drains;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct input *in = state->input;
+
+    switch (key) {
+    case KEY_REASON:
+        in->reason = arg;
+        return 0;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &in->remote;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (in->job == NULL) {
+            in->job = arg;
+            return 0;
+        }
+        if (in->drains && in->node == NULL) {
+            in->node = arg;
+            return 0;
+        }
+        return hyd_args_surplus(in->cli, arg, in->drains ? "JOB NODE" : "one JOB");
+    case ARGP_KEY_END:
+        return in->drains && in->node == NULL
+                   ? hyd_args_missing(in->cli, in->job == NULL ? "JOB" : "NODE")
+                   : 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option no_options[] = {{0}};
+
+static const struct argp_option drain_options[] = {
+    {"reason", KEY_REASON, "TEXT", 0, "Why, for the agents' log", 0},
+    {0},
+};
+
+static hyd_status run_workers(struct input *in, struct hyd_remote *remote,
+                              struct hyd_error *err)
+{
+    static const char *const names[] = {"<job",       "<node",     "ranks",
+                                        "epoch",      "<state",    "<compute",
+                                        "<transport", "heard ago", NULL};
+    Hydra__V1__ListWorkersRequest request = HYDRA__V1__LIST_WORKERS_REQUEST__INIT;
+    const Hydra__V1__ListWorkersResponse *list = NULL;
+    const ProtobufCMessage *response = NULL;
+    struct hyd_table table;
+    hyd_status st = HYD_OK;
+
+    request.job = (char *)(in->job != NULL ? in->job : "");
+    st = hyd_remote_call(remote, &in->remote, &hyd_rpc_list_workers, &request.base,
+                         &response, err);
+    if (st != HYD_OK) {
+        return st;
+    }
+    if (in->cli->json) {
+        return hyd_json_print(in->cli->out, hyd_message_json(response), err);
+    }
+    list = (const Hydra__V1__ListWorkersResponse *)response;
+    if (list->n_workers == 0) {
+        (void)fputs(
+            "no agents; start one: hydra-worker --connect ADDR --job NAME --node "
+            "NAME --ranks N\n",
+            in->cli->out);
+        return HYD_OK;
+    }
+    hyd_table_init(&table, in->cli->alloc, names);
+    for (size_t i = 0; i < list->n_workers; i++) {
+        const Hydra__V1__WorkerInfo *w = list->workers[i];
+
+        hyd_table_add(&table, "%s", w->job);
+        hyd_table_add(&table, "%s", w->node);
+        if (w->ranks > 0 && w->epoch > 0) {
+            hyd_table_add(&table, "%" PRIu32 "..%" PRIu32, w->first_rank,
+                          w->first_rank + w->ranks - 1);
+        } else {
+            hyd_table_add(&table, "%" PRIu32 " waiting", w->ranks);
+        }
+        hyd_table_add(&table, "%" PRIu32, w->epoch);
+        hyd_table_add(&table, "%s", w->state);
+        hyd_table_add(&table, "%s", w->compute);
+        hyd_table_add(&table, "%s", w->transport);
+        hyd_table_add(&table, "%" PRIu32 " ms", w->heartbeat_age_ms);
+    }
+    st = hyd_table_print(&table, in->cli, err);
+    hyd_table_release(&table);
+    return st;
+}
+
+static hyd_status run_drain(struct input *in, struct hyd_remote *remote,
+                            struct hyd_error *err)
+{
+    Hydra__V1__DrainNodeRequest request = HYDRA__V1__DRAIN_NODE_REQUEST__INIT;
+    const Hydra__V1__DrainNodeResponse *done = NULL;
+    const ProtobufCMessage *response = NULL;
+    hyd_status st = HYD_OK;
+
+    request.job = (char *)in->job;
+    request.node = (char *)in->node;
+    request.reason = (char *)(in->reason != NULL ? in->reason : "drained by hydractl");
+    st = hyd_remote_call(remote, &in->remote, &hyd_rpc_drain_node, &request.base,
+                         &response, err);
+    if (st != HYD_OK) {
+        return st;
+    }
+    done = (const Hydra__V1__DrainNodeResponse *)response;
+    if (done->agents == 0) {
+        return hyd_error_field(err, HYD_ERR_NOT_FOUND, "node",
+                               "no agent of job '%.60s' on node '%.60s'; hydractl "
+                               "workers lists them",
+                               in->job, in->node);
+    }
+    if (in->cli->json) {
+        return hyd_json_print(in->cli->out, hyd_message_json(response), err);
+    }
+    (void)fprintf(in->cli->out,
+                  "%" PRIu32
+                  " agent%s on %s will finish the step that runs and leave\n",
+                  done->agents, done->agents == 1 ? "" : "s", in->node);
+    return HYD_OK;
+}
+
+static int run(struct input *in, const struct argp *argp, int argc, char **argv)
+{
+    struct hyd_remote remote = {.caller = NULL};
+    struct hyd_error err = {.text = ""};
+    hyd_status st = HYD_OK;
+    int code = 0;
+
+    in->remote.cli = in->cli;
+    if (hyd_args_parse(in->cli, argp, argc, argv, in, &code) == HYD_ARGS_STOP) {
+        return code;
+    }
+    st = hyd_remote_open(&remote, &in->remote, &err);
+    if (st == HYD_OK) {
+        st = in->drains ? run_drain(in, &remote, &err) : run_workers(in, &remote, &err);
+    }
+    hyd_remote_close(&remote);
+    return st == HYD_OK ? HYD_EXIT_DONE : hyd_cli_fail(in->cli, st, &err);
+}
+
+int hyd_cmd_workers(struct hyd_cli *cli, int argc, char **argv)
+{
+    const struct argp_child children[] = {{&hyd_remote_argp, 0, "Daemon:", 2}, {0}};
+    const struct argp argp = {
+        .options = no_options,
+        .parser = parse,
+        .args_doc = "[JOB]",
+        .doc = "List the agents that are attached, of one job or of all.",
+        .children = children,
+    };
+    struct input in = {.cli = cli};
+
+    return run(&in, &argp, argc, argv);
+}
+
+int hyd_cmd_drain(struct hyd_cli *cli, int argc, char **argv)
+{
+    const struct argp_child children[] = {{&hyd_remote_argp, 0, "Daemon:", 2}, {0}};
+    const struct argp argp = {
+        .options = drain_options,
+        .parser = parse,
+        .args_doc = "JOB NODE",
+        .doc =
+            "Take a node's agents out of a job: they finish the step that runs, report "
+            "it and leave.",
+        .children = children,
+    };
+    struct input in = {.cli = cli, .drains = true};
+
+    return run(&in, &argp, argc, argv);
+}

@@ -52,10 +52,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     }
 }
 
-static const struct argp_option options[] = {{0}};
-
 static const struct argp argp = {
-    .options = options,
     .parser = parse,
     .args_doc = "PLAN.json [LENGTHS]",
     .doc =

@@ -147,8 +147,6 @@ static const struct argp_option list_options[] = {
     {0},
 };
 
-static const struct argp_option no_options[] = {{0}};
-
 static hyd_status show_job(const struct input *in, const Hydra__V1__JobInfo *job,
                            struct hyd_error *err)
 {
@@ -250,7 +248,7 @@ struct sub_command {
     const char *full_name; /* for errors */
     const char *args;
     const char *doc;
-    const struct argp_option *options;
+    const struct argp_option *options; /* NULL: none; glibc leaks an empty array */
     bool wants_name;
     bool plans;
     hyd_status (*run)(struct input *in, struct hyd_remote *remote,
@@ -262,11 +260,11 @@ static const struct sub_command sub_commands[] = {
      true, true, run_open},
     {"list", "job list", "", "List the daemon's jobs.", list_options, false, false,
      run_list},
-    {"show", "job show", "NAME", "Show a job with its defaults filled in.", no_options,
-     true, false, run_show},
+    {"show", "job show", "NAME", "Show a job with its defaults filled in.", NULL, true,
+     false, run_show},
     {"close", "job close", "NAME",
-     "Close a job: its steps end, its agents leave, figures stay.", no_options, true,
-     false, run_close},
+     "Close a job: its steps end, its agents leave, figures stay.", NULL, true, false,
+     run_close},
 };
 
 static int run_sub(struct hyd_cli *cli, const struct sub_command *sub, int argc,

@@ -12,8 +12,6 @@ struct input {
     const char *name; /* only this one, or NULL */
 };
 
-static const struct argp_option options[] = {{0}};
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct input *in = state->input;
@@ -29,7 +27,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp models_argp = {
-    .options = options,
     .parser = parse,
     .args_doc = "[NAME]",
     .doc = "List the built-in model shapes. With NAME and --json: one shape as a file "
@@ -38,7 +35,6 @@ static const struct argp models_argp = {
 };
 
 static const struct argp devices_argp = {
-    .options = options,
     .parser = parse,
     .args_doc = "[NAME]",
     .doc = "List the built-in devices. With NAME and --json: one device as a file that "

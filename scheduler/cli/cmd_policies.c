@@ -19,10 +19,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
                                : ARGP_ERR_UNKNOWN;
 }
 
-static const struct argp_option options[] = {{0}};
-
 static const struct argp argp = {
-    .options = options,
     .parser = parse,
     .doc = "List the planning policies: what they do, the system and commit whose "
            "decisions they reproduce, and the options that --set and flags give them.",

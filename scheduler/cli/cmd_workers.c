@@ -48,8 +48,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     }
 }
 
-static const struct argp_option no_options[] = {{0}};
-
 static const struct argp_option drain_options[] = {
     {"reason", KEY_REASON, "TEXT", 0, "Why, for the agents' log", 0},
     {0},
@@ -163,7 +161,6 @@ int hyd_cmd_workers(struct hyd_cli *cli, int argc, char **argv)
 {
     const struct argp_child children[] = {{&hyd_remote_argp, 0, "Daemon:", 2}, {0}};
     const struct argp argp = {
-        .options = no_options,
         .parser = parse,
         .args_doc = "[JOB]",
         .doc = "List the agents that are attached, of one job or of all.",

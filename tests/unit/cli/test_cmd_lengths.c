@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "scheduler/cli/cli.h"
+#include "scheduler/cli/command.h"
 #include "tests/lib/cli_run.h"
 #include "tests/lib/test.h"
 
@@ -79,6 +79,27 @@ static void help_lists_every_option_and_ends_well(void **state)
     assert_non_null(strstr(r.out, "--json"));
     assert_string_equal(r.err, "");
     hyd_cli_result_release(&r);
+}
+
+static void every_command_has_help_and_refuses_unknown_options(void **state)
+{
+    (void)state;
+    for (const struct hyd_command *c = hyd_command_table; c->name != NULL; c++) {
+        const bool is_job = strcmp(c->name, "job") == 0;
+        const char *help[] = {c->name, is_job ? "show" : "--help", "--help", NULL};
+        const char *wrong[] = {c->name, is_job ? "show" : "--nonsense", "--nonsense",
+                               NULL};
+        struct hyd_cli_result r = hyd_cli_run_words(help);
+
+        assert_int_equal(r.code, 0);
+        assert_non_null(strstr(r.out, "Usage: hydractl"));
+        assert_non_null(strstr(r.out, "--json"));
+        hyd_cli_result_release(&r);
+        r = hyd_cli_run_words(wrong);
+        assert_int_equal(r.code, 2);
+        assert_non_null(strstr(r.err, "no option '--nonsense'"));
+        hyd_cli_result_release(&r);
+    }
 }
 
 static void output_is_read_back_unchanged(void **state)
@@ -183,6 +204,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_are_one_line_with_what_would_be_right),
         cmocka_unit_test(help_lists_every_option_and_ends_well),
+        cmocka_unit_test(every_command_has_help_and_refuses_unknown_options),
         cmocka_unit_test(output_is_read_back_unchanged),
         cmocka_unit_test(estimates_are_called_estimates),
         cmocka_unit_test(figures_match_the_published_table),

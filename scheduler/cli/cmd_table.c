@@ -20,6 +20,8 @@ const struct hyd_command hyd_command_table[] = {
     {"submit", "JOB LENGTHS", "hand a step to a job", hyd_cmd_submit},
     {"watch", "JOB", "follow the steps of a job", hyd_cmd_watch},
     {"steps", "JOB", "list the steps of a job", hyd_cmd_steps},
+    {"report", "JOB...", "predicted against measured, jobs side by side",
+     hyd_cmd_report},
     {"workers", "[JOB]", "list the agents that are attached", hyd_cmd_workers},
     {"drain", "JOB NODE", "take a node's agents out of a job", hyd_cmd_drain},
     {0},

@@ -30,6 +30,7 @@ int hyd_cmd_plan(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_policies(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_drain(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_job(struct hyd_cli *cli, int argc, char **argv);
+int hyd_cmd_report(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_steps(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_submit(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_watch(struct hyd_cli *cli, int argc, char **argv);

@@ -7,7 +7,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 tool=${HYDRA_BIN_DIR:?}/hydractl
 "$tool" --help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p' > "$tmp/commands"
-for command in $(cat "$tmp/commands"); do
+while read -r command; do
     grep -q "^\.It Cm $command\b" "$page" || { echo "command $command is not in $page"; exit 1; }
     if [ "$command" = job ]; then
         for verb in open list show close; do
@@ -16,7 +16,7 @@ for command in $(cat "$tmp/commands"); do
     else
         "$tool" "$command" --help
     fi
-done > "$tmp/help"
+done < "$tmp/commands" > "$tmp/help"
 grep -oE '^ +(-[a-zA-Z], )?--[a-z-]+' "$tmp/help" | grep -oE -- '--[a-z-]+' | sort -u > "$tmp/tool"
 grep -oE '^\.It Fl ([a-zA-Z] , )?-[a-z-]+' "$page" | grep -oE -- '-[a-z-]+$' | sed 's/^/-/' |
     sort -u > "$tmp/page"

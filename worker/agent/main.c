@@ -13,6 +13,7 @@
 #include "common/sys/config.h"
 #include "common/sys/log.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/calibrate.h"
 #include "worker/agent/print_program.h"
 #include "worker/agent/settings.h"
 #include "worker/agent/standin.h"
@@ -192,6 +193,19 @@ static int print_program(const struct hyd_worker_settings *set)
     return fflush(stdout) == 0 ? 0 : EXIT_FAILED;
 }
 
+static int calibrate(const struct hyd_worker_settings *set)
+{
+    struct hyd_error err = {.text = ""};
+    const hyd_status st = hyd_calibrate_to_file(set, &err);
+
+    if (st == HYD_OK) {
+        return 0;
+    }
+    (void)fprintf(stderr, "hydra-worker: %s\n",
+                  err.text[0] != '\0' ? err.text : hyd_status_name(st));
+    return st == HYD_ERR_INVALID ? EXIT_USAGE : EXIT_FAILED;
+}
+
 int main(int argc, char **argv)
 {
     const struct hyd_config_program program = {
@@ -217,8 +231,7 @@ int main(int argc, char **argv)
     } else if (!done && set.print_program[0] != '\0') {
         code = print_program(&set);
     } else if (!done && set.calibrate) {
-        (void)fprintf(stderr, "hydra-worker: --calibrate is not in this build\n");
-        code = EXIT_FAILED;
+        code = calibrate(&set);
     } else if (!done) {
         code =
             work(&set, strcmp(hyd_config_origin(config, "first_rank"), "default") != 0);

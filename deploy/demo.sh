@@ -95,8 +95,8 @@ say "HyDra demo on $(uname -sm), $(nproc) cores, $(sed -n 's/^model name[^:]*: /
 
 # --- calibrate: what this machine computes ---
 
-# --device cpu: the demo's agents share this machine's cores.
-"$bin/hydra-worker" --calibrate --compute cpu -o "$tmp/cpu-here.json" \
+# One core, no other load: agents that share the cores take longer by the wall, not by CPU time.
+"$bin/hydra-worker" --calibrate --compute cpu --heads 8 --kv-heads 2 --head-dim 64 -o "$tmp/cpu-here.json" \
     > "$tmp/calibrate.log" 2>&1
 cat > "$tmp/model.json" <<'JSON'
 {"name": "demo", "layers": 1, "hidden": 512, "heads": 8, "kv_heads": 2, "head_dim": 64,

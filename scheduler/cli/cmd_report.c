@@ -178,7 +178,7 @@ static const struct figure figures[] = {
     {"cell: load target, hottest (predicted)", show_target, true},
     {"balance of cells (predicted)", show_predicted, true},
     {"balance of cells, of ranks (measured)", show_measured, false},
-    {"step (predicted), on this machine (wall)", show_step, true},
+    {"step (predicted), here with checks (wall)", show_step, true},
     {"peak of a rank: predicted, measured", show_peak, false},
     {"largest error", show_error, false},
     {"how it was checked", show_check, false},

@@ -58,9 +58,14 @@ bool hyd_plan_ulysses_fits(const struct hyd_plan_input *in, const uint32_t *rank
 {
     const uint32_t node = in->pool.ranks_per_node;
 
-    for (uint32_t k = 0; u > 1 && k < n_ranks; k++) {
-        if (rank[k] / node != rank[k - k % u] / node) {
-            return false;
+    for (uint32_t k = 0; u > 1 && k < n_ranks; k += u) {
+        const uint32_t first = rank[k] - rank[k] % node;
+
+        for (uint32_t j = 1; j < u; j++) {
+            /* Below `first` wraps around to a large number. */
+            if (rank[k + j] - first >= node) {
+                return false;
+            }
         }
     }
     return true;

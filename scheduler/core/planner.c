@@ -309,11 +309,53 @@ static hyd_status order_microbatches(struct hyd_planner *planner,
     return HYD_OK;
 }
 
+/* What the policy decides, with u and r and groups in execution order. */
+static hyd_status shape_plan(struct hyd_planner *planner,
+                             const struct hyd_plan_input *counted,
+                             struct hyd_plan *ret_plan, struct hyd_error *err)
+{
+    const struct hyd_policy_ops *policy = hyd_policy_find(counted->policy);
+    struct hyd_plan plan = {0};
+    const hyd_status st = policy->plan(counted, &planner->arena, &plan, err);
+
+    if (st != HYD_OK) {
+        return st;
+    }
+    plan.policy = policy->name;
+    hyd_plan_choose_ulysses(counted, &plan);
+    if (hyd_plan_list(&plan, &planner->arena) != HYD_OK) {
+        return hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory to list the groups");
+    }
+    *ret_plan = plan;
+    return HYD_OK;
+}
+
+/* Order, proof and figures. in: as given, but for its policy and order. */
+static hyd_status finish_plan(struct hyd_planner *planner,
+                              const struct hyd_plan_input *in,
+                              const struct hyd_plan_input *counted,
+                              struct hyd_plan *plan, struct hyd_error *err)
+{
+    hyd_status st = order_microbatches(planner, counted, plan, err);
+
+    if (st == HYD_OK) {
+        st = hyd_plan_check(in, plan, &planner->arena, err);
+        if (st == HYD_ERR_INVALID) {
+            hyd_error_prefix(err, "policy %s made a wrong plan", plan->policy);
+            st = HYD_ERR_INTERNAL;
+        }
+    }
+    if (st == HYD_OK) {
+        st = hyd_figures_compute(counted, in->batch.length_tokens, plan,
+                                 &planner->arena, &plan->figures, err);
+    }
+    return st;
+}
+
 static hyd_status make_plan(struct hyd_planner *planner,
                             const struct hyd_plan_input *in, struct hyd_plan *ret_plan,
                             struct hyd_error *err)
 {
-    const struct hyd_policy_ops *policy = hyd_policy_find(in->policy);
     struct hyd_plan_input counted;
     struct hyd_cost cost;
     struct hyd_plan plan = {0};
@@ -321,33 +363,55 @@ static hyd_status make_plan(struct hyd_planner *planner,
 
     if (st == HYD_OK) {
         counted.ramps = planner->ramps;
-        st = policy->plan(&counted, &planner->arena, &plan, err);
-    }
-    if (st != HYD_OK) {
-        return st;
-    }
-    plan.policy = plan.policy != NULL ? plan.policy : policy->name;
-    hyd_plan_choose_ulysses(&counted, &plan);
-    if (hyd_plan_list(&plan, &planner->arena) != HYD_OK) {
-        return hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory to list the groups");
-    }
-    st = order_microbatches(planner, &counted, &plan, err);
-    if (st == HYD_OK) {
-        st = hyd_plan_check(in, &plan, &planner->arena, err);
-        if (st == HYD_ERR_INVALID) {
-            hyd_error_prefix(err, "policy %s made a wrong plan", policy->name);
-            st = HYD_ERR_INTERNAL;
-        }
+        st = shape_plan(planner, &counted, &plan, err);
     }
     if (st == HYD_OK) {
-        st = hyd_figures_compute(&counted, in->batch.length_tokens, &plan,
-                                 &planner->arena, &plan.figures, err);
+        st = finish_plan(planner, in, &counted, &plan, err);
     }
     if (st == HYD_OK) {
-        plan.fingerprint = hyd_fingerprint(in, &plan);
         *ret_plan = plan;
     }
     return st;
+}
+
+/*
+ * Megatron-Core's plan at its best order in place of `plan`, where it is faster or where
+ * there is none (made is then what the policy said). A peer that has no plan either
+ * changes nothing.
+ */
+static hyd_status fall_back(struct hyd_planner *planner,
+                            const struct hyd_plan_input *in, hyd_status made,
+                            struct hyd_plan *plan)
+{
+    static const enum hyd_order orders[] = {HYD_ORDER_NATIVE, HYD_ORDER_HOT_MIDDLE,
+                                            HYD_ORDER_RAMP};
+    struct hyd_plan_input peer = *in;
+    struct hyd_plan_input counted;
+    struct hyd_cost cost;
+    struct hyd_plan shaped = {0};
+    hyd_status st = HYD_OK;
+
+    peer.policy = "megatron";
+    st = hyd_plan_input_count(&peer, &planner->arena, &cost, &counted, NULL);
+    if (st == HYD_OK) {
+        counted.ramps = planner->ramps;
+        st = shape_plan(planner, &counted, &shaped, NULL);
+    }
+    for (size_t i = 0; st == HYD_OK && i < sizeof orders / sizeof *orders; i++) {
+        struct hyd_plan other = shaped;
+
+        counted.options.order = orders[i];
+        st = finish_plan(planner, &peer, &counted, &other, NULL);
+        if (st == HYD_OK &&
+            (made != HYD_OK || other.figures.step_s < plan->figures.step_s)) {
+            *plan = other;
+            plan->note = other.note != NULL
+                             ? other.note
+                             : "Megatron-Core's plan: nothing shorter was found";
+            made = HYD_OK;
+        }
+    }
+    return st == HYD_ERR_NO_MEMORY ? st : made;
 }
 
 hyd_status hyd_planner_plan(struct hyd_planner *planner,
@@ -361,7 +425,13 @@ hyd_status hyd_planner_plan(struct hyd_planner *planner,
     }
     hyd_arena_reset(&planner->arena);
     st = make_plan(planner, in, &planner->plan, err);
+    if (in->options.fallback == HYD_FALLBACK_MEGATRON &&
+        (st == HYD_OK || st == HYD_ERR_INFEASIBLE) &&
+        hyd_option_applies(hyd_option_find("fallback"), hyd_policy_find(in->policy))) {
+        st = fall_back(planner, in, st, &planner->plan);
+    }
     if (st == HYD_OK) {
+        planner->plan.fingerprint = hyd_fingerprint(in, &planner->plan);
         *ret_plan = &planner->plan;
     }
     return st;

@@ -7,6 +7,7 @@
 #include "scheduler/core/cost.h"
 #include "tests/lib/fault_alloc.h"
 #include "tests/lib/gen.h"
+#include "tests/lib/prop.h"
 #include "tests/lib/test.h"
 
 static void planner_names_the_field_that_is_wrong(void **state)
@@ -164,6 +165,54 @@ static void planner_pads_and_aligns_lengths(void **state)
     hyd_planner_free(planner);
 }
 
+/* With fallback no batch gets a longer step than Megatron-Core's, at any order. */
+static const char *fallback_never_loses_to_megatron(struct hyd_rng *rng, void *ctx)
+{
+    static struct hyd_gen gen;
+    struct hyd_planner *planner = ctx;
+    const struct hyd_plan *plan = NULL;
+    double ours_s = 0.0;
+    hyd_status st = HYD_OK;
+
+    hyd_gen_plain_input(rng, &gen);
+    gen.in.policy = "hydra";
+    gen.in.options.effort = 1;
+    gen.in.options.fallback = HYD_FALLBACK_MEGATRON;
+    st = hyd_planner_plan(planner, &gen.in, &plan, NULL);
+    if (st == HYD_OK) {
+        ours_s = plan->figures.step_s;
+        if (strcmp(plan->policy, "megatron") == 0 && plan->note == NULL) {
+            return "a plan of Megatron-Core without a note";
+        }
+    }
+    gen.in.policy = "megatron";
+    for (int order = HYD_ORDER_NATIVE; order <= HYD_ORDER_RAMP; order++) {
+        gen.in.options.order = (enum hyd_order)order;
+        if (hyd_planner_plan(planner, &gen.in, &plan, NULL) != HYD_OK) {
+            continue;
+        }
+        if (st != HYD_OK) {
+            return "megatron has a plan, hydra with fallback has none";
+        }
+        if (plan->figures.step_s < ours_s) {
+            return hyd_prop_reason("megatron takes %.9g, hydra %.9g",
+                                   plan->figures.step_s, ours_s);
+        }
+    }
+    return NULL;
+}
+
+static void planner_falls_back_to_megatron_where_that_is_faster(void **state)
+{
+    struct hyd_planner *planner = NULL;
+
+    (void)state;
+    assert_int_equal(hyd_planner_create(hyd_alloc_system(), &planner), HYD_OK);
+    hyd_prop_run("fallback_never_loses_to_megatron", 60,
+                 fallback_never_loses_to_megatron, planner);
+    hyd_planner_free(planner);
+}
+
 static void planner_allocates_nothing_when_it_is_warm(void **state)
 {
     static struct hyd_gen gen;
@@ -222,6 +271,7 @@ int main(void)
         cmocka_unit_test(planner_says_which_sequence_does_not_fit),
         cmocka_unit_test(planner_figures_equal_a_plan_worked_out_by_hand),
         cmocka_unit_test(planner_pads_and_aligns_lengths),
+        cmocka_unit_test(planner_falls_back_to_megatron_where_that_is_faster),
         cmocka_unit_test(planner_allocates_nothing_when_it_is_warm),
         cmocka_unit_test(fingerprint_is_the_same_for_two_ways_to_say_one_thing),
     };

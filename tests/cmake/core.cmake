@@ -8,6 +8,7 @@ foreach(name
     model
     options
     partition
+    peers
     pipeline
     plan_build
     plan_check

@@ -14,6 +14,7 @@
 #include "common/base/sort.h"
 #include "scheduler/core/cost.h"
 #include "scheduler/core/line_bound.h"
+#include "scheduler/core/line_giant.h"
 
 #include "common/base/banned.h"
 
@@ -51,6 +52,7 @@ struct bounds {
     double best_speed;
     double area_s; /* sum over all sequences */
     double longest_s; /* the largest least_s */
+    const struct run *giant; /* whose that is */
 };
 
 static void add_degree(struct bounds *b, uint32_t d)
@@ -204,7 +206,10 @@ static void measure_runs(struct bounds *b)
         /* Longest first: most of the others are below its time on one rank already. */
         if (one_s > b->longest_s) {
             measure_run(b, run);
-            b->longest_s = run->least_s > b->longest_s ? run->least_s : b->longest_s;
+            if (run->least_s > b->longest_s) {
+                b->longest_s = run->least_s;
+                b->giant = run;
+            }
         }
         b->area_s += run->n_seqs * run->area_s;
     }
@@ -345,6 +350,85 @@ static hyd_status measure(struct bounds *b, const struct hyd_plan *plan,
     return st;
 }
 
+/*
+ * The giant on one number of ranks: either they carry the average rank's work, or less
+ * and the others more. rank_s: cells of the average rank; line: seconds of a line for
+ * each second of its cells.
+ */
+static double giant_on(const struct hyd_line_giant *giant, double giant_s, double share,
+                       double rank_s, double line)
+{
+    double work_s = rank_s;
+
+    if (share < 1.0) {
+        const double others = line / (1.0 - share);
+
+        work_s = (others * rank_s - giant->offset_s) / (giant->slope + others * share);
+        work_s = work_s > giant_s ? work_s : giant_s;
+    }
+    return giant->offset_s + giant->slope * work_s;
+}
+
+/* The least step with the giant at any of its degrees; base_s: without looking at it. */
+static hyd_status giant_step(const struct bounds *b,
+                             const struct hyd_pipeline_program *program, double rank_s,
+                             double base_s, double *ret_step_s)
+{
+    const double m = program->shape.n_microbatches;
+    const double p = program->shape.n_stages;
+    const double through = p - (p - 1.0) * program->share[HYD_PIPELINE_WEIGHT];
+    double least_s = INFINITY;
+
+    for (uint32_t k = b->n_degrees; k-- > 0;) {
+        const double giant_s = time_at(b, k, b->giant) + b->in->cost->cell_s;
+        const double share = (double)b->degree[k] / b->in->pool.n_ranks;
+        struct hyd_line_giant giant;
+        double step_s = 0.0;
+
+        if (!(giant_s * through < least_s)) {
+            continue; /* this alone is a bound: a smaller one is known, or it cannot be */
+        }
+        if (hyd_line_giant(program, giant_s, rank_s / m, b->arena, &giant) != HYD_OK) {
+            return HYD_ERR_NO_MEMORY;
+        }
+        step_s = giant_on(&giant, giant_s, share, rank_s, base_s / rank_s);
+        step_s = step_s > base_s ? step_s : base_s;
+        least_s = step_s < least_s ? step_s : least_s;
+    }
+    *ret_step_s = least_s;
+    return HYD_OK;
+}
+
+/* Step and reference from the measured runs. filled: cells that are not empty. */
+static hyd_status bound_step(const struct bounds *b,
+                             const struct hyd_pipeline_program *program, double filled,
+                             struct hyd_bound *bound)
+{
+    const struct hyd_pipeline *shape = &program->shape;
+    const double m = shape->n_microbatches;
+    const double cell_s = b->in->cost->cell_s / b->best_speed;
+    const double longest_s = b->longest_s / b->best_speed + cell_s;
+    /* Work of the average rank, weighted by speed. */
+    const double rank_s = (b->area_s + filled * b->in->cost->cell_s) * m / b->capacity;
+    const double mean_s = rank_s / m;
+    const double through_s =
+        longest_s *
+        (shape->n_stages - (shape->n_stages - 1) * program->share[HYD_PIPELINE_WEIGHT]);
+
+    bound->hottest_cell_s += cell_s;
+    bound->step_s = bound->line_cells * mean_s;
+    bound->reference_s = rank_s + (shape->n_stages - 1.0) / shape->n_chunks *
+                                      (mean_s > longest_s ? mean_s : longest_s);
+    if (through_s > bound->step_s) {
+        bound->step_s = through_s;
+    }
+    if (longest_s > mean_s && b->in->pool.speed == NULL) {
+        return giant_step(b, program, rank_s, bound->line_cells * mean_s,
+                          &bound->step_s);
+    }
+    return HYD_OK;
+}
+
 hyd_status hyd_bound_of_plan(const struct hyd_plan_input *in,
                              const struct hyd_plan *plan,
                              const struct hyd_pipeline_program *program,
@@ -352,7 +436,7 @@ hyd_status hyd_bound_of_plan(const struct hyd_plan_input *in,
                              struct hyd_error *err)
 {
     const struct hyd_arena_mark mark = hyd_arena_mark(arena);
-    const struct hyd_pipeline *shape = &program->shape;
+    const double n_cells = (double)plan->n_microbatches * plan->n_ranks;
     struct bounds *b = hyd_arena_take_zeroed(arena, 1, sizeof *b);
     struct hyd_bound bound = {0};
     hyd_status st = HYD_ERR_NO_MEMORY;
@@ -365,28 +449,13 @@ hyd_status hyd_bound_of_plan(const struct hyd_plan_input *in,
     if (st == HYD_OK) {
         st = measure(b, plan, &bound.hottest_cell_s);
     }
-    if (st != HYD_OK) {
-        st = hyd_error_set(err, st, "no memory for the bounds");
-    } else {
-        const double m = plan->n_microbatches;
-        const double filled = m * plan->n_ranks - plan->figures.empty_cells;
-        const double cell_s = in->cost->cell_s / b->best_speed;
-        const double longest_s = b->longest_s / b->best_speed + cell_s;
-        /* Work of the average rank, weighted by speed. */
-        const double rank_s = (b->area_s + filled * in->cost->cell_s) * m / b->capacity;
-        const double through_s =
-            longest_s * (shape->n_stages -
-                         (shape->n_stages - 1) * program->share[HYD_PIPELINE_WEIGHT]);
-
-        bound.hottest_cell_s += cell_s;
-        bound.step_s = bound.line_cells / m * rank_s;
-        if (through_s > bound.step_s) {
-            bound.step_s = through_s;
-        }
-        bound.reference_s =
-            rank_s + (shape->n_stages - 1.0) / shape->n_chunks *
-                         (rank_s / m > longest_s ? rank_s / m : longest_s);
+    if (st == HYD_OK) {
+        st = bound_step(b, program, n_cells - plan->figures.empty_cells, &bound);
+    }
+    if (st == HYD_OK) {
         *ret_bound = bound;
+    } else {
+        st = hyd_error_set(err, st, "no memory for the bounds");
     }
     hyd_arena_rewind(arena, mark);
     return st;

@@ -2,6 +2,7 @@
 #include "scheduler/core/line_bound.h"
 
 #include "scheduler/core/line.h"
+#include "scheduler/core/line_giant.h"
 #include "scheduler/core/line_table.h"
 #include "scheduler/core/ramp.h"
 #include "tests/lib/prop.h"
@@ -93,6 +94,91 @@ static void line_bound_is_close_to_the_best_known(void **state)
     }
 }
 
+/* With a giant at the worst position for the bound: no profile around it is faster. */
+static const char *giant_bound_is_below_every_profile(struct hyd_rng *rng, void *ctx)
+{
+    static double scratch[MAX_SCRATCH];
+    const double mean_s = 0.5 + hyd_rng_unit(rng);
+    struct hyd_pipeline shape = {
+        .n_stages = 1 + hyd_rng_below(rng, 10),
+        .n_chunks = 1,
+        .n_microbatches = 2 + hyd_rng_below(rng, MAX_M - 1),
+        .backward_over_forward = 2.0 + hyd_rng_below(rng, 2),
+        .zero_bubble = hyd_rng_below(rng, 6) == 0,
+    };
+    const uint32_t n = shape.n_microbatches;
+    const uint32_t at = hyd_rng_below(rng, n);
+    const double sum_s = mean_s * n * (0.5 + hyd_rng_unit(rng));
+    const double giant_s = sum_s * (0.05 + 0.9 * hyd_rng_unit(rng));
+    struct hyd_pipeline_program program;
+    struct hyd_line_giant giant;
+    struct hyd_arena arena;
+    double profile[MAX_M];
+    double path[MAX_M];
+    double best_s = 1e9;
+    double bound_s = 0.0;
+
+    (void)ctx;
+    shape.chunk_group = shape.n_stages;
+    hyd_arena_init(&arena, hyd_alloc_system());
+    if (hyd_pipeline_program(&shape, &arena, &program, NULL) != HYD_OK ||
+        hyd_line_giant(&program, giant_s, mean_s, &arena, &giant) != HYD_OK) {
+        return "no bound";
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        profile[k] = 0.2 + hyd_rng_unit(rng);
+    }
+    for (uint32_t round = 0; round < 150; round++) {
+        double others_s = 0.0;
+        double step_s = 0.0;
+
+        for (uint32_t k = 0; k < n; k++) {
+            others_s += k != at ? profile[k] : 0.0;
+        }
+        for (uint32_t k = 0; k < n; k++) {
+            profile[k] *= (sum_s - giant_s) / others_s;
+        }
+        profile[at] = giant_s;
+        step_s = hyd_line_path(&program, profile, scratch, path);
+        best_s = step_s < best_s ? step_s : best_s;
+        for (uint32_t k = 0; k < n; k++) {
+            profile[k] *= 1.0 - 0.05 * (path[k] - 1.0) / (1.0 + path[k]);
+        }
+    }
+    hyd_arena_release(&arena);
+    bound_s = giant.offset_s + giant.slope * sum_s;
+    return bound_s <= best_s * (1.0 + 1e-12)
+               ? NULL
+               : hyd_prop_reason("p %u M %u giant %.3f of %.3f at %u: %.6f, bound %.6f",
+                                 shape.n_stages, n, giant_s, sum_s, at, best_s,
+                                 bound_s);
+}
+
+static void giant_bounds_are_below_every_profile(void **state)
+{
+    (void)state;
+    hyd_prop_run("giant_bound_is_below_every_profile", 200,
+                 giant_bound_is_below_every_profile, NULL);
+}
+
+/* Eight stages, 34 microbatches, a giant of two cells: 4 % more than g* knows. */
+static void giant_bound_is_more_than_the_plain_one(void **state)
+{
+    const struct hyd_pipeline shape = {8, 1, 8, 34, 2.0, false, false};
+    struct hyd_pipeline_program program;
+    struct hyd_line_giant giant;
+    struct hyd_arena arena;
+    double plain = 0.0;
+
+    (void)state;
+    hyd_arena_init(&arena, hyd_alloc_system());
+    assert_int_equal(hyd_pipeline_program(&shape, &arena, &program, NULL), HYD_OK);
+    assert_int_equal(hyd_line_bound(&program, &arena, &plain), HYD_OK);
+    assert_int_equal(hyd_line_giant(&program, 2.25, 1.0, &arena, &giant), HYD_OK);
+    assert_true(giant.offset_s + giant.slope * 34.0 > plain * 1.04);
+    hyd_arena_release(&arena);
+}
+
 /* Shipped values lie between M and the best profile that anyone found. */
 static void line_table_is_below_the_ramp(void **state)
 {
@@ -137,6 +223,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(line_bounds_are_below_every_profile),
+        cmocka_unit_test(giant_bounds_are_below_every_profile),
+        cmocka_unit_test(giant_bound_is_more_than_the_plain_one),
         cmocka_unit_test(line_table_is_below_the_ramp),
         cmocka_unit_test(line_bound_is_close_to_the_best_known),
     };

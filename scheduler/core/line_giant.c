@@ -1,0 +1,161 @@
+/*
+ * line_giant.c - see line_giant.h.
+ *
+ * Path (i, j) as in line_bound.c, with i <= k <= j for the giant at k: lambda on i, mu on
+ * j, chosen independently. Then
+ *     c_i = 1 + (p-1) f lambda_i - b sum_{i<l<i+p} lambda_l      i < k
+ *     c_j = 1 + (p-1) b mu_j     - f sum_{j-p<l<j} mu_l          j > k
+ *     c_k = 1 + (p-1) (f lambda_k + b mu_k).
+ * For a gain e (mostly negative) wanted at all others, lambda follows from lambda_k
+ * backwards and mu from mu_k forwards; what the sums leave goes to the giant. A few e are
+ * tried. Positions differ only in how far the recursions can run, so both halves are
+ * worked out once for each length and paired.
+ */
+#include "scheduler/core/line_giant.h"
+
+#include <math.h>
+
+#include "common/base/banned.h"
+
+enum { N_GAINS = 12, N_STEPS = 12 };
+
+/* Above so many microbatches only gains that let far positions go are tried: others need
+ * a walk over all positions for each position. */
+enum { MANY_MICROBATCHES = 128 };
+/* No profile gains more than this many cells in all. */
+static const double MOST_CELLS = 8.0;
+
+/* What the others' recursion needs to know. */
+struct side {
+    double e; /* gain that each must keep */
+    double ahead; /* (p - 1) times the share that a weight earns */
+    double behind; /* share that it costs each of the p - 1 positions behind it */
+    uint32_t window; /* p - 1 */
+    double *weight; /* scratch */
+};
+
+/* Does a weight at the giant leave enough for the n others behind it? */
+static bool suffices(const struct side *side, double at_giant, uint32_t n)
+{
+    double sum = at_giant;
+    double window = at_giant;
+    uint32_t n_without = 0;
+
+    side->weight[0] = at_giant;
+    for (uint32_t i = 1; i <= n && sum <= 1.0; i++) {
+        const double need = (side->e + side->behind * window) / side->ahead;
+
+        side->weight[i] = need > 0.0 ? need : 0.0;
+        n_without = need > 0.0 ? 0 : n_without + 1;
+        if (side->e <= 0.0 && n_without > side->window) {
+            break; /* nobody further away is missing anything */
+        }
+        sum += side->weight[i];
+        window += side->weight[i];
+        if (i >= side->window) {
+            window -= side->weight[i - side->window];
+        }
+    }
+    return sum <= 1.0;
+}
+
+/* The largest weight at the giant, or less; negative when the others need it all. */
+static double weight_at_giant(const struct side *side, uint32_t n)
+{
+    double low = 0.0;
+    double high = 1.0;
+
+    if (!suffices(side, 0.0, n)) {
+        return -1.0;
+    }
+    if (suffices(side, 1.0, n)) {
+        return 1.0;
+    }
+    for (int step = 0; step < N_STEPS; step++) {
+        const double middle = (low + high) / 2.0;
+
+        if (suffices(side, middle, n)) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* The giant's least coefficient over its positions; negative: e cannot be kept. */
+static double giant_coefficient(const struct hyd_pipeline_program *program, double e,
+                                double *up, double *down, double *scratch)
+{
+    const uint32_t n = program->shape.n_microbatches;
+    const uint32_t window = program->shape.n_stages - 1;
+    const double f = window * program->share[HYD_PIPELINE_FORWARD];
+    const double b = window * program->share[HYD_PIPELINE_BACKWARD];
+    const struct side before = {e, f, b / window, window, scratch};
+    const struct side after = {e, b, f / window, window, scratch};
+    double least = INFINITY;
+
+    for (uint32_t k = 0; k < n; k++) {
+        up[k] = weight_at_giant(&before, k);
+        down[k] = weight_at_giant(&after, k);
+        if (up[k] < 0.0 || down[k] < 0.0) {
+            return -1.0;
+        }
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        const double c = 1.0 + f * up[k] + b * down[n - 1 - k];
+
+        least = c < least ? c : least;
+    }
+    return least;
+}
+
+static hyd_status bound_1f1b(const struct hyd_pipeline_program *program, double giant_s,
+                             double mean_s, struct hyd_arena *arena,
+                             struct hyd_line_giant *ret_bound)
+{
+    const struct hyd_arena_mark mark = hyd_arena_mark(arena);
+    const uint32_t n = program->shape.n_microbatches;
+    const double b = program->share[HYD_PIPELINE_BACKWARD];
+    const double most = n > MANY_MICROBATCHES ? 0.0 : MOST_CELLS / n;
+    const double rest_s = mean_s * n > giant_s ? mean_s * n - giant_s : 0.0;
+    double *up = hyd_arena_take(arena, n, sizeof *up);
+    double *down = hyd_arena_take(arena, n, sizeof *down);
+    double *weight = hyd_arena_take(arena, n, sizeof *weight);
+    double best_s = 0.0;
+
+    if (up == NULL || down == NULL || weight == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    for (int g = 0; g < N_GAINS; g++) {
+        /* From "the others are passed by as they like" to what all might have. */
+        const double e = -b + (b + most) * g / (N_GAINS - 1);
+        const double c = giant_coefficient(program, e, up, down, weight);
+
+        if (c > 0.0 && c * giant_s + (1.0 + e) * rest_s > best_s) {
+            best_s = c * giant_s + (1.0 + e) * rest_s;
+            ret_bound->slope = 1.0 + e;
+            ret_bound->offset_s = (c - 1.0 - e) * giant_s;
+        }
+    }
+    hyd_arena_rewind(arena, mark);
+    return HYD_OK;
+}
+
+hyd_status hyd_line_giant(const struct hyd_pipeline_program *program, double giant_s,
+                          double mean_s, struct hyd_arena *arena,
+                          struct hyd_line_giant *ret_bound)
+{
+    const struct hyd_pipeline *shape = &program->shape;
+
+    /* Up through all stages and down again; weight gradients once. */
+    *ret_bound = (struct hyd_line_giant){
+        .offset_s =
+            giant_s * (shape->n_stages -
+                       (shape->n_stages - 1) * program->share[HYD_PIPELINE_WEIGHT])};
+    if (shape->n_stages == 1 || shape->n_chunks > 1 || shape->forward_only ||
+        shape->zero_bubble) {
+        return HYD_OK;
+    }
+    return bound_1f1b(program, giant_s, mean_s, arena, ret_bound);
+}

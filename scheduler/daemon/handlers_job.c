@@ -184,7 +184,7 @@ void hyd_handle_get_cost_model(struct hyd_call *call, const ProtobufCMessage *re
     if (job == NULL) {
         return;
     }
-    out.cost = hyd_convert_cost(&job->setup.cost[HYD_PASS_TRAIN], &service->scratch);
+    out.cost = hyd_job_cost_model(job, &service->scratch);
     hyd_handler_reply(call, out.cost == NULL ? NULL : &out.base);
     hyd_arena_rewind(&service->scratch, mark);
 }
@@ -198,8 +198,7 @@ static void finish_cost(struct hyd_deferred *deferred, hyd_status status)
     struct hyd_error err = {0};
 
     if (status == HYD_OK && job != NULL) {
-        out.cost =
-            hyd_convert_cost(&job->setup.cost[HYD_PASS_TRAIN], &service->scratch);
+        out.cost = hyd_job_cost_model(job, &service->scratch);
         hyd_handler_reply(deferred->call, out.cost == NULL ? NULL : &out.base);
     } else {
         (void)hyd_error_set(&err, HYD_ERR_UNAVAILABLE,

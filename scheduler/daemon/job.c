@@ -2,9 +2,11 @@
 #include "scheduler/daemon/job.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/rpc/codec.h"
+#include "scheduler/daemon/adapt.h"
 #include "scheduler/daemon/service.h"
 
 #include "common/base/banned.h"
@@ -107,6 +109,7 @@ void hyd_job_free(struct hyd_job *job)
     for (size_t i = 0; i < job->n_steps; i++) {
         hyd_job_free_step(job, job->step[i]);
     }
+    hyd_adapt_free(job);
     hyd_step_free(job->machine);
     hyd_alloc_free(alloc_of(job), job->step);
     hyd_alloc_free(alloc_of(job), job->agent);
@@ -160,6 +163,38 @@ static hyd_status check_seconds(const char *field, double s, bool may_be_zero,
                            may_be_zero ? "finite and >= 0" : "finite and > 0", "%g", s);
 }
 
+static hyd_status set_speed(struct hyd_job *job, const Hydra__V1__CostModel *cost,
+                            struct hyd_error *err)
+{
+    const uint32_t n_ranks = job->setup.input.pool.n_ranks;
+    char field[HYD_ERROR_FIELD_BYTES];
+    char limit[HYD_ERROR_LIMIT_BYTES];
+
+    if (cost->n_speed == 0) {
+        return HYD_OK;
+    }
+    if (cost->n_speed != n_ranks) {
+        (void)snprintf(limit, sizeof limit, "empty or one per rank, %u", n_ranks);
+        return hyd_error_value(err, HYD_ERR_INVALID, "cost.speed", limit, "%zu long",
+                               cost->n_speed);
+    }
+    for (size_t i = 0; i < cost->n_speed; i++) {
+        (void)snprintf(field, sizeof field, "cost.speed[%zu]", i);
+        if (check_seconds(field, cost->speed[i], false, err) != HYD_OK) {
+            return HYD_ERR_INVALID;
+        }
+    }
+    if (job->speed == NULL) {
+        job->speed = hyd_arena_take(&job->arena, n_ranks, sizeof *job->speed);
+    }
+    if (job->speed == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    memcpy(job->speed, cost->speed, n_ranks * sizeof *job->speed);
+    job->setup.input.pool.speed = job->speed;
+    return HYD_OK;
+}
+
 hyd_status hyd_job_set_cost(struct hyd_job *job, const Hydra__V1__CostModel *cost,
                             struct hyd_error *err)
 {
@@ -177,6 +212,9 @@ hyd_status hyd_job_set_cost(struct hyd_job *job, const Hydra__V1__CostModel *cos
     if (st == HYD_OK) {
         st = check_seconds("cost.cell_s", cost->cell_s, true, err);
     }
+    if (st == HYD_OK) {
+        st = set_speed(job, cost, err);
+    }
     if (st != HYD_OK) {
         return st;
     }
@@ -192,6 +230,26 @@ hyd_status hyd_job_set_cost(struct hyd_job *job, const Hydra__V1__CostModel *cos
     train->version++;
     forward->version = train->version;
     return HYD_OK;
+}
+
+Hydra__V1__CostModel *hyd_job_cost_model(const struct hyd_job *job,
+                                         struct hyd_arena *arena)
+{
+    const struct hyd_pool *pool = &job->setup.input.pool;
+    Hydra__V1__CostModel *out =
+        hyd_convert_cost(&job->setup.cost[HYD_PASS_TRAIN], arena);
+
+    if (out != NULL) {
+        out->residual_median = job->residual_median;
+        out->residual_max = job->residual_max;
+        out->samples = job->n_samples;
+        if (pool->speed != NULL) {
+            /* Messages are not const; nobody writes through this. */
+            out->speed = (double *)(uintptr_t)pool->speed;
+            out->n_speed = pool->n_ranks;
+        }
+    }
+    return out;
 }
 
 Hydra__V1__JobInfo *hyd_job_info(const struct hyd_job *job, struct hyd_arena *arena)

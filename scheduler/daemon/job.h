@@ -23,6 +23,7 @@ struct hyd_agent; /* agents.h */
 struct hyd_waiter; /* submit.h */
 struct hyd_train; /* submit.h */
 struct hyd_watcher; /* watch.h */
+struct hyd_adapt; /* adapt.c */
 
 /* What one agent reported of a step, until all have. */
 struct hyd_job_report {
@@ -85,6 +86,12 @@ struct hyd_job {
     struct hyd_train *held; /* streams that wait for room ahead */
     bool room; /* a step ended since held streams were last tried */
 
+    struct hyd_adapt *adapt; /* adapt.c; NULL: nothing learnt yet */
+    double *speed; /* [n_ranks] as learnt or set; pool.speed points here then */
+    double residual_median; /* of the last fit */
+    double residual_max;
+    uint32_t n_samples;
+
     bool has_step;
     uint64_t last_step; /* accepted */
     uint64_t steps_done;
@@ -104,8 +111,8 @@ void hyd_job_free(struct hyd_job *job);
 /* Free it now, or when the journal is done with it. */
 void hyd_job_forget(struct hyd_job *job);
 
-/* a, b and cell of a training step; a forward step keeps its share of them. The version
- * rises. */
+/* a, b and cell of a training step, of which a forward step keeps its share, and speeds
+ * where they are given. The version rises. */
 HYD_MUST_CHECK hyd_status hyd_job_set_cost(struct hyd_job *job,
                                            const Hydra__V1__CostModel *cost,
                                            struct hyd_error *err);
@@ -125,6 +132,10 @@ void hyd_job_carry_out(struct hyd_job *job);
 
 /* A closed job whose last step ended tells its watchers so. */
 void hyd_job_look_at_end(struct hyd_job *job);
+
+/* NULL on no memory. */
+Hydra__V1__CostModel *hyd_job_cost_model(const struct hyd_job *job,
+                                         struct hyd_arena *arena);
 
 /* Ranks that are ready in the epoch. */
 uint32_t hyd_job_ready_ranks(const struct hyd_job *job);
@@ -169,6 +180,8 @@ void hyd_job_log_trim(struct hyd_job *job, uint64_t step);
 void hyd_job_log_forget(struct hyd_job *job, uint64_t step);
 void hyd_job_log_gone(struct hyd_job *job);
 void hyd_job_log_epoch(struct hyd_job *job, uint32_t epoch);
+
+void hyd_job_log_cost(struct hyd_job *job);
 
 /* Operations for an answer to wait for. False on no memory. */
 bool hyd_job_open_op(struct hyd_job *job, struct hyd_journal_op *ret_op);

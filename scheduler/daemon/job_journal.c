@@ -347,8 +347,7 @@ bool hyd_job_cost_op(struct hyd_job *job, struct hyd_journal_op *ret_op)
 {
     struct hyd_arena *scratch = &job->service->scratch;
     struct hyd_arena_mark mark = hyd_arena_mark(scratch);
-    const Hydra__V1__CostModel *cost =
-        hyd_convert_cost(&job->setup.cost[HYD_PASS_TRAIN], scratch);
+    const Hydra__V1__CostModel *cost = hyd_job_cost_model(job, scratch);
     bool ok = cost != NULL;
 
     *ret_op =
@@ -358,4 +357,13 @@ bool hyd_job_cost_op(struct hyd_job *job, struct hyd_journal_op *ret_op)
     }
     hyd_arena_rewind(scratch, mark);
     return ok;
+}
+
+void hyd_job_log_cost(struct hyd_job *job)
+{
+    struct hyd_journal_op op;
+
+    if (job->service->journal != NULL && hyd_job_cost_op(job, &op)) {
+        put(job, op);
+    }
 }

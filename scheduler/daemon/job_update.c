@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "scheduler/daemon/adapt.h"
 #include "scheduler/daemon/agents.h"
 #include "scheduler/daemon/metrics.h"
 #include "scheduler/daemon/service.h"
@@ -48,6 +49,9 @@ static void on_ended(struct hyd_job *job, struct hyd_job_step *step,
         hyd_job_merge_reports(job, step);
         if (step->has_report) {
             hyd_daemon_count_report(job->service, hyd_job_name(job), &step->report);
+        }
+        if (job->spec->adapt) {
+            hyd_adapt_learn(job, step);
         }
     } else {
         hyd_job_drop_reports(job, step);

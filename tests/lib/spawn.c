@@ -213,22 +213,29 @@ double hyd_spawn_cpu_s(struct hyd_spawn *spawn, unsigned child)
     return ticks / (double)sysconf(_SC_CLK_TCK);
 }
 
+void hyd_spawn_log(const struct hyd_spawn *spawn, unsigned child, char *ret_text,
+                   size_t text_bytes)
+{
+    char path[LOG_PATH_BYTES];
+    FILE *file = NULL;
+    size_t n = 0;
+
+    log_path(spawn, child, path);
+    file = fopen(path, "r");
+    if (file != NULL) {
+        n = fread(ret_text, 1, text_bytes - 1, file);
+        (void)fclose(file);
+    }
+    ret_text[n] = '\0';
+}
+
 void hyd_spawn_show_logs(const struct hyd_spawn *spawn)
 {
-    for (unsigned i = 0; i < spawn->n_children; i++) {
-        char path[LOG_PATH_BYTES];
-        char line[512];
-        FILE *file = NULL;
+    char text[20000];
 
-        log_path(spawn, i, path);
-        file = fopen(path, "r");
-        (void)fprintf(stderr, "--- %s\n", path);
-        while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-            (void)fputs(line, stderr);
-        }
-        if (file != NULL) {
-            (void)fclose(file);
-        }
+    for (unsigned i = 0; i < spawn->n_children; i++) {
+        hyd_spawn_log(spawn, i, text, sizeof text);
+        (void)fprintf(stderr, "--- %u %s\n%s", i, spawn->child[i].name, text);
     }
 }
 

@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 enum { HYD_SPAWN_MAX = 16, HYD_SPAWN_PATH_BYTES = 256, HYD_SPAWN_WAIT_S = 30 };
@@ -46,6 +47,9 @@ int hyd_spawn_wait(struct hyd_spawn *spawn, unsigned child);
 bool hyd_spawn_alive(struct hyd_spawn *spawn, unsigned child);
 /* CPU seconds used so far, user and system. */
 double hyd_spawn_cpu_s(struct hyd_spawn *spawn, unsigned child);
+/* What the child has written so far, cut to fit. */
+void hyd_spawn_log(const struct hyd_spawn *spawn, unsigned child, char *ret_text,
+                   size_t text_bytes);
 void hyd_spawn_show_logs(const struct hyd_spawn *spawn);
 
 /* Path of a program of this build: $HYDRA_BIN_DIR/name. */

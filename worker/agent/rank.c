@@ -145,7 +145,9 @@ hyd_status hyd_agent_rank_lose(struct hyd_agent_rank *rank, hyd_status status,
     (void)snprintf(local.text, sizeof local.text, "%s",
                    err != NULL && err->text[0] != '\0' ? err->text
                                                        : hyd_status_name(status));
-    hyd_error_prefix(&local, "rank %u", rank->world_rank);
+    if (strncmp(local.text, "rank ", strlen("rank ")) != 0) {
+        hyd_error_prefix(&local, "rank %u", rank->world_rank);
+    }
     if (!rank->failed) {
         rank->failed = true;
         hyd_agent_rank_tell(rank, HYD_AGENT_EV_FAILED, status, local.text);

@@ -20,7 +20,12 @@ static void on_timer(uv_timer_t *timer)
 {
     struct hyd_agent *agent = timer->data;
 
-    hyd_agent_feed(agent, &(struct hyd_agent_event){.kind = HYD_AGENT_EV_TICK});
+    struct hyd_agent_event event = {.kind = HYD_AGENT_EV_TICK};
+
+    for (uint32_t i = 0; i < agent->config.n_ranks; i++) {
+        event.progress += atomic_load(&agent->rank[i].progress);
+    }
+    hyd_agent_feed(agent, &event);
 }
 
 static void set_timer(struct hyd_agent *agent)

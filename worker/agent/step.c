@@ -216,8 +216,9 @@ static void on_assignment(struct hyd_agent_machine *machine, uint64_t now_ms,
     }
     machine->step = event->step;
     machine->todo = all_ranks(machine);
+    machine->patience_ms = event->deadline_ms * 2;
     enter(machine, HYD_AGENT_RUNNING,
-          event->deadline_ms > 0 ? now_ms + event->deadline_ms : NEVER);
+          machine->patience_ms > 0 ? now_ms + machine->patience_ms : NEVER);
     if (event->status != HYD_OK) {
         because(machine, event->reason);
         fail_step(machine, false);
@@ -319,8 +320,14 @@ static void on_goodbye(struct hyd_agent_machine *machine, uint64_t now_ms,
     }
 }
 
-static void on_tick(struct hyd_agent_machine *machine, uint64_t now_ms)
+static void on_tick(struct hyd_agent_machine *machine, uint64_t now_ms,
+                    const struct hyd_agent_event *event)
 {
+    if (machine->state == HYD_AGENT_RUNNING && machine->patience_ms > 0 &&
+        event->progress != machine->progress) {
+        machine->state_end_ms = now_ms + machine->patience_ms;
+    }
+    machine->progress = event->progress;
     if (machine->state == HYD_AGENT_DETACHED && now_ms >= machine->retry_at_ms) {
         (void)push(machine, HYD_AGENT_UP_ATTACH);
         enter(machine, HYD_AGENT_ATTACHING, now_ms + machine->config.attach_ms);
@@ -332,7 +339,7 @@ static void on_tick(struct hyd_agent_machine *machine, uint64_t now_ms)
             (void)push(machine, HYD_AGENT_UP_DETACH);
             detach(machine, now_ms);
         } else if (machine->state == HYD_AGENT_RUNNING) {
-            because(machine, "the step's deadline passed");
+            because(machine, "no rank here moved for twice the step's deadline");
             fail_step(machine, false);
             if (machine->draining) {
                 leave(machine, now_ms, HYD_OK);
@@ -370,7 +377,7 @@ void hyd_agent_step_handle(struct hyd_agent_machine *machine, uint64_t now_ms,
     }
     switch (event->kind) {
     case HYD_AGENT_EV_TICK:
-        on_tick(machine, now_ms);
+        on_tick(machine, now_ms, event);
         break;
     case HYD_AGENT_EV_STREAM_ENDED:
         on_stream_ended(machine, now_ms, event);

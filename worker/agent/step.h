@@ -14,6 +14,9 @@
  *          STOP and REFUSED lead to LEAVING and ENDED.
  *          Each UP_OPEN has a generation number; what ranks say about an earlier one is
  *          ignored, so a slow rank cannot be taken for the present.
+ *          The scheduler fails a step whose ranks all stand still for its deadline. A
+ *          local rank may stand still for longer, while others work; the agent gives a
+ *          step up alone only after twice that, as when the scheduler cannot tell.
  * Units    _ms milliseconds of one monotonic clock, never running backwards.
  * Errors   none: what does not fit the state is ignored.
  * Owns     the reason texts it shows; an event's texts are borrowed. Updates are lent
@@ -84,7 +87,8 @@ struct hyd_agent_event {
     enum hyd_agent_event_kind kind;
     uint32_t epoch;
     uint64_t step;
-    uint64_t deadline_ms; /* from now */
+    uint64_t deadline_ms; /* ASSIGNMENT: how long all ranks may stand still */
+    uint64_t progress; /* TICK: sum of the local ranks' counters */
     uint64_t heartbeat_ms;
     uint64_t generation;
     uint32_t rank; /* local */
@@ -126,6 +130,8 @@ struct hyd_agent_machine {
     uint32_t epoch;
     uint64_t generation;
     uint64_t step;
+    uint64_t patience_ms; /* a step may stand still for so long here */
+    uint64_t progress; /* when it last moved */
     uint64_t todo; /* bits of the local ranks that owe what the state waits for */
     uint64_t state_end_ms; /* deadline of the state; UINT64_MAX: none */
     uint64_t retry_at_ms;

@@ -26,7 +26,7 @@ done
 steps=${HYDRA_DEMO_STEPS:-5}
 files=${HYDRA_DEMO_FILES:-64} # sequences of a step
 build=${HYDRA_DEMO_BUILD:-$root/build/demo}
-bin=$build/bin
+bin=${HYDRA_DEMO_BIN:-$build/bin} # programs that are built already
 tmp=$(mktemp -d)
 pids=
 
@@ -76,20 +76,22 @@ start() {
 
 # --- packages and build ---
 
-hydra_packages run
-cd "$root"
-mkdir -p "$build"
-launcher=
-if command -v ccache > /dev/null 2>&1; then
-    launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache
+if [ -z "${HYDRA_DEMO_BIN:-}" ]; then
+    hydra_packages run
+    cd "$root"
+    mkdir -p "$build"
+    launcher=
+    if command -v ccache > /dev/null 2>&1; then
+        launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache
+    fi
+    if [ ! -f "$build/build.ninja" ]; then
+        echo "building in $build (a minute or two, once) ..."
+    fi
+    # shellcheck disable=SC2086  # the launcher is one word or none
+    cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DHYDRA_TESTS=OFF \
+        $launcher > "$build/configure.log" 2>&1 || { cat "$build/configure.log"; exit 1; }
+    ninja -C "$build" > "$build/build.log" 2>&1 || { tail -n 40 "$build/build.log"; exit 1; }
 fi
-if [ ! -f "$build/build.ninja" ]; then
-    echo "building in $build (a minute or two, once) ..."
-fi
-# shellcheck disable=SC2086  # the launcher is one word or none
-cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DHYDRA_TESTS=OFF \
-    $launcher > "$build/configure.log" 2>&1 || { cat "$build/configure.log"; exit 1; }
-ninja -C "$build" > "$build/build.log" 2>&1 || { tail -n 40 "$build/build.log"; exit 1; }
 
 say "HyDra demo on $(uname -sm), $(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
 

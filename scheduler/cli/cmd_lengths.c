@@ -13,6 +13,8 @@
 
 enum { MAX_PATHS = 4096, BAR_COLUMNS = 30 };
 
+static const uint64_t MAX_TOKENS = UINT64_C(1) << 44;
+
 enum key { KEY_SAMPLE = HYD_ARG_OWN, KEY_BYTES, KEY_CLIP, KEY_SCALE, KEY_TOKENS };
 
 struct input {
@@ -57,8 +59,8 @@ static hyd_status parse_number(struct input *in, int key, const char *arg)
     case 's':
         return hyd_parse_u64("option '--seed'", arg, 0, UINT64_MAX, &in->seed, err);
     case KEY_TOKENS:
-        return hyd_parse_u64("option '--tokens'", arg, 1, UINT64_MAX / 2,
-                             &in->keep_tokens, err);
+        return hyd_parse_many_tokens("option '--tokens'", arg, 1, MAX_TOKENS,
+                                     &in->keep_tokens, err);
     case KEY_SCALE:
         return hyd_parse_real("option '--scale'", arg, 1e-6, 1e6, &in->scale, err);
     case KEY_CLIP:

@@ -58,13 +58,14 @@ hyd_status hyd_parse_u32(const char *field, const char *text, uint32_t min,
     return st;
 }
 
-hyd_status hyd_parse_tokens(const char *field, const char *text, uint32_t min,
-                            uint32_t max, uint32_t *ret_value, struct hyd_error *err)
+hyd_status hyd_parse_many_tokens(const char *field, const char *text, uint64_t min,
+                                 uint64_t max, uint64_t *ret_value,
+                                 struct hyd_error *err)
 {
     uint64_t value = 0;
     const char *rest = NULL;
     unsigned shift = 0;
-    int bad = parse_digits(text, &value, &rest);
+    const int bad = parse_digits(text, &value, &rest);
 
     if (bad == 0 && (*rest == 'K' || *rest == 'k')) {
         shift = 10;
@@ -73,15 +74,27 @@ hyd_status hyd_parse_tokens(const char *field, const char *text, uint32_t min,
         shift = 20;
         rest++;
     }
-    if (bad != 0 || *rest != '\0' || value > UINT32_MAX || value << shift < min ||
+    if (bad != 0 || *rest != '\0' || value > UINT64_MAX >> 20 || value << shift < min ||
         value << shift > max) {
         return hyd_error_field(err, HYD_ERR_INVALID, field,
-                               "%s is '%.40s', must be %" PRIu32 " to %" PRIu32
+                               "%s is '%.40s', must be %" PRIu64 " to %" PRIu64
                                " tokens (K and M may follow: 8K is 8192)",
                                field, text, min, max);
     }
-    *ret_value = (uint32_t)(value << shift);
+    *ret_value = value << shift;
     return HYD_OK;
+}
+
+hyd_status hyd_parse_tokens(const char *field, const char *text, uint32_t min,
+                            uint32_t max, uint32_t *ret_value, struct hyd_error *err)
+{
+    uint64_t value = 0;
+    const hyd_status st = hyd_parse_many_tokens(field, text, min, max, &value, err);
+
+    if (st == HYD_OK) {
+        *ret_value = (uint32_t)value;
+    }
+    return st;
 }
 
 hyd_status hyd_parse_real(const char *field, const char *text, double min, double max,

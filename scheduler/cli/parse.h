@@ -21,7 +21,11 @@ HYD_MUST_CHECK hyd_status hyd_parse_u64(const char *field, const char *text,
                                         uint64_t min, uint64_t max, uint64_t *ret_value,
                                         struct hyd_error *err);
 
-/* The same, at most UINT32_MAX, where K and M may follow. */
+/* The same where K and M may follow; max is at most 2^44. */
+HYD_MUST_CHECK hyd_status hyd_parse_many_tokens(const char *field, const char *text,
+                                                uint64_t min, uint64_t max,
+                                                uint64_t *ret_value,
+                                                struct hyd_error *err);
 HYD_MUST_CHECK hyd_status hyd_parse_tokens(const char *field, const char *text,
                                            uint32_t min, uint32_t max,
                                            uint32_t *ret_value, struct hyd_error *err);

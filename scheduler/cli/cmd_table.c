@@ -12,6 +12,8 @@ const struct hyd_command hyd_command_table[] = {
     {"compare", "LENGTHS --ranks R --cap C", "the same batch under several policies",
      hyd_cmd_compare},
     {"check", "PLAN.json [LENGTHS]", "prove a plan, whoever made it", hyd_cmd_check},
+    {"explain", "PLAN.json --seq ID|--cell M,R", "why this degree, why this cell",
+     hyd_cmd_explain},
     {"policies", "", "what is built in, and its options", hyd_cmd_policies},
     {"models", "[NAME]", "built-in model shapes", hyd_cmd_models},
     {"devices", "[NAME]", "built-in devices and where their numbers are from",
@@ -34,7 +36,7 @@ static void print_commands(FILE *out)
                 "\n\n",
                 out);
     for (const struct hyd_command *c = hyd_command_table; c->name != NULL; c++) {
-        (void)fprintf(out, "  %-9s %-28s %s\n", c->name, c->args, c->summary);
+        (void)fprintf(out, "  %-9s %-30s %s\n", c->name, c->args, c->summary);
     }
     (void)fputs("\n'hydractl COMMAND --help' lists the options of one. Every command "
                 "takes --json.\n"

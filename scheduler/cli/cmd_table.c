@@ -14,6 +14,8 @@ const struct hyd_command hyd_command_table[] = {
     {"check", "PLAN.json [LENGTHS]", "prove a plan, whoever made it", hyd_cmd_check},
     {"explain", "PLAN.json --seq ID|--cell M,R", "why this degree, why this cell",
      hyd_cmd_explain},
+    {"draw", "PLAN.json -o FILE", "picture (.svg), trace (.trace.json) or page (.html)",
+     hyd_cmd_draw},
     {"policies", "", "what is built in, and its options", hyd_cmd_policies},
     {"models", "[NAME]", "built-in model shapes", hyd_cmd_models},
     {"devices", "[NAME]", "built-in devices and where their numbers are from",

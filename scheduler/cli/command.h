@@ -23,6 +23,7 @@ extern const struct hyd_command hyd_command_table[];
 int hyd_cmd_check(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_compare(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_devices(struct hyd_cli *cli, int argc, char **argv);
+int hyd_cmd_draw(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_explain(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_lengths(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_mock(struct hyd_cli *cli, int argc, char **argv);

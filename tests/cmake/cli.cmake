@@ -2,7 +2,7 @@
 add_library(hydra_test_cli STATIC lib/cli_run.c)
 target_link_libraries(hydra_test_cli PUBLIC hydra_test hydra_cli)
 foreach(name parse json table lengths import cmd_lengths mock shape
-        plan_doc cmd_plan compare)
+        plan_doc cmd_plan compare explain)
   hydra_add_test(unit cli ${name} LIBS hydra_test_cli)
 endforeach()
 hydra_add_fuzz(lengths LIBS hydra_cli)

@@ -28,14 +28,23 @@ static void add_arg(struct args *args, const char *key, size_t value)
     };
 }
 
+static void add_text(struct args *args, const char *key, const char *value)
+{
+    hyd_assert(args->n < N_ARGS);
+    args->arg[args->n++] = (grpc_arg){
+        .type = GRPC_ARG_STRING,
+        .key = (char *)(uintptr_t)key,
+        .value.string = (char *)(uintptr_t)value,
+    };
+}
+
 static grpc_channel *make_channel(const struct hyd_client *client,
                                   const struct hyd_client_config *config,
-                                  const char *target)
+                                  grpc_channel_credentials *credentials)
 {
+    const char *target = config->target;
     struct args args = {.n = 0};
     grpc_channel_args all;
-    grpc_channel_credentials *credentials = grpc_insecure_credentials_create();
-    grpc_channel *channel = NULL;
 
     add_arg(&args, GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, client->message_bytes);
     add_arg(&args, GRPC_ARG_KEEPALIVE_TIME_MS,
@@ -58,13 +67,14 @@ static grpc_channel *make_channel(const struct hyd_client *client,
         add_arg(&args, GRPC_ARG_HTTP2_BDP_PROBE, 0);
         add_arg(&args, GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 16384);
     }
+    if (config->tls_name != NULL && config->tls_name[0] != '\0') {
+        add_text(&args, GRPC_SSL_TARGET_NAME_OVERRIDE_ARG, config->tls_name);
+    }
     all = (grpc_channel_args){.num_args = args.n, .args = args.arg};
-    channel = strcmp(target, "fd") == 0
-                  ? grpc_channel_create_from_fd("hydra", config->connected_fd,
-                                                credentials, &all)
-                  : grpc_channel_create(target, credentials, &all);
-    grpc_channel_credentials_release(credentials);
-    return channel;
+    return strcmp(target, "fd") == 0
+               ? grpc_channel_create_from_fd("hydra", config->connected_fd, credentials,
+                                             &all)
+               : grpc_channel_create(target, credentials, &all);
 }
 
 /* gRPC takes nearly anything for a host name and fails when it calls; we say so now. */
@@ -89,19 +99,8 @@ static size_t or_default(size_t value, size_t def)
     return value != 0 ? value : def;
 }
 
-hyd_status hyd_client_create(const struct hyd_client_config *config,
-                             struct hyd_client **ret_client, struct hyd_error *err)
+static void fill(struct hyd_client *client, const struct hyd_client_config *config)
 {
-    struct hyd_client *client = NULL;
-    hyd_status status = check_target(config->target, err);
-
-    if (status != HYD_OK) {
-        return status;
-    }
-    client = hyd_alloc_zeroed(config->alloc, 1, sizeof *client);
-    if (client == NULL) {
-        return hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory for the client");
-    }
     client->bridge = config->bridge;
     client->alloc = config->alloc;
     client->live.next = &client->live;
@@ -115,7 +114,58 @@ hyd_status hyd_client_create(const struct hyd_client_config *config,
     client->budget = client->max_budget;
     /* Jitter must differ between processes, and nothing else depends on it. */
     client->rng.state = hyd_clock_mono_ns(hyd_clock_system());
-    client->channel = make_channel(client, config, config->target);
+}
+
+static hyd_status take_token_file(struct hyd_client *client, const char *path,
+                                  struct hyd_error *err)
+{
+    if (path == NULL || path[0] == '\0') {
+        return HYD_OK;
+    }
+    client->token_file = hyd_alloc_text(client->alloc, path);
+    if (client->token_file == NULL) {
+        return hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory for the client");
+    }
+    return hyd_client_read_token(client, err);
+}
+
+static void free_client(struct hyd_client *client)
+{
+    volatile char *token = client->token;
+
+    for (size_t i = 0; i < sizeof client->token; i++) {
+        token[i] = '\0';
+    }
+    hyd_alloc_free(client->alloc, client->token_file);
+    hyd_arena_release(&client->scratch);
+    hyd_alloc_free(client->alloc, client);
+}
+
+hyd_status hyd_client_create(const struct hyd_client_config *config,
+                             struct hyd_client **ret_client, struct hyd_error *err)
+{
+    struct hyd_client *client = NULL;
+    grpc_channel_credentials *credentials = NULL;
+    hyd_status status = check_target(config->target, err);
+
+    if (status != HYD_OK) {
+        return status;
+    }
+    client = hyd_alloc_zeroed(config->alloc, 1, sizeof *client);
+    if (client == NULL) {
+        return hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory for the client");
+    }
+    fill(client, config);
+    status = take_token_file(client, config->token_file, err);
+    if (status == HYD_OK) {
+        status = hyd_client_credentials(config, &credentials, err);
+    }
+    if (status != HYD_OK) {
+        free_client(client);
+        return status;
+    }
+    client->channel = make_channel(client, config, credentials);
+    grpc_channel_credentials_release(credentials);
     client->bridge->n_users++;
     *ret_client = client;
     return HYD_OK;
@@ -130,9 +180,8 @@ void hyd_client_settle(struct hyd_client *client)
         return;
     }
     grpc_channel_destroy(client->channel);
-    hyd_arena_release(&client->scratch);
     client->bridge->n_users--;
-    hyd_alloc_free(client->alloc, client);
+    free_client(client);
     if (on_closed != NULL) {
         on_closed(ctx);
     }

@@ -31,6 +31,10 @@ static void free_attempt(struct hyd_client_call *call)
     grpc_byte_buffer_destroy(call->out);
     call->in = NULL;
     call->out = NULL;
+    if (call->has_token) {
+        grpc_slice_unref(call->token.value);
+        call->has_token = false;
+    }
     if (call->call != NULL) {
         grpc_call_unref(call->call);
         call->call = NULL;
@@ -39,6 +43,16 @@ static void free_attempt(struct hyd_client_call *call)
 
 static void init_attempt(struct hyd_client_call *call)
 {
+    struct hyd_client *client = call->client;
+
+    (void)hyd_client_read_token(client, NULL);
+    if (client->token[0] != '\0') {
+        call->token = (grpc_metadata){
+            .key = grpc_slice_from_static_string("authorization"),
+            .value = grpc_slice_from_copied_string(client->token),
+        };
+        call->has_token = true;
+    }
     grpc_metadata_array_init(&call->initial);
     grpc_metadata_array_init(&call->trailer);
     call->text = grpc_empty_slice();
@@ -248,10 +262,15 @@ static void on_recv(struct hyd_tag *tag, bool ok)
 
 /* --- messages out --- */
 
-static grpc_op op_greet(const struct hyd_client_call *call)
+static grpc_op op_greet(struct hyd_client_call *call)
 {
     return (grpc_op){
         .op = GRPC_OP_SEND_INITIAL_METADATA,
+        .data.send_initial_metadata =
+            {
+                .count = call->has_token ? 1 : 0,
+                .metadata = call->has_token ? &call->token : NULL,
+            },
         .flags = call->wait_for_ready
                      ? GRPC_INITIAL_METADATA_WAIT_FOR_READY |
                            GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET

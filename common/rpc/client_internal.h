@@ -31,6 +31,7 @@ struct hyd_client_call {
     grpc_slice text;
     grpc_byte_buffer *in;
     grpc_byte_buffer *out;
+    grpc_metadata token; /* of this attempt */
     struct hyd_outbox outbox;
     struct hyd_arena *message_arena; /* while a message is delivered */
     struct hyd_error broken; /* why a response could not be used */
@@ -39,6 +40,7 @@ struct hyd_client_call {
     unsigned attempt; /* from 1 */
     hyd_status failed; /* broken.status, HYD_OK: none */
     bool wait_for_ready;
+    bool has_token;
     bool timer_open;
     bool cancelled;
     bool got_message; /* unary */
@@ -50,6 +52,8 @@ struct hyd_client_call {
     bool refused; /* a send was refused: on_writable is owed */
     bool status_in; /* the end has come; messages may still be read */
 };
+
+enum { HYD_CLIENT_TOKEN_BYTES = 160 };
 
 struct hyd_client {
     struct hyd_bridge *bridge;
@@ -66,6 +70,8 @@ struct hyd_client {
     unsigned max_attempts;
     double budget; /* retries that may still be made */
     double max_budget;
+    char *token_file; /* NULL: none */
+    char token[HYD_CLIENT_TOKEN_BYTES]; /* "Bearer ..."; "" none */
     bool closing;
     void (*on_closed)(void *ctx);
     void *closed_ctx;
@@ -74,6 +80,13 @@ struct hyd_client {
 /* --- client.c --- */
 /* A call is gone. */
 void hyd_client_settle(struct hyd_client *client);
+
+/* --- client_security.c --- */
+hyd_status hyd_client_credentials(const struct hyd_client_config *config,
+                                  grpc_channel_credentials **ret_credentials,
+                                  struct hyd_error *err);
+/* Into client->token, which stays as it is on failure. */
+hyd_status hyd_client_read_token(struct hyd_client *client, struct hyd_error *err);
 
 /* --- client_call.c --- */
 void hyd_client_attempt(struct hyd_client_call *call);

@@ -102,6 +102,13 @@ void hyd_detail_result(const struct hyd_alloc *alloc, grpc_status_code code,
 /* Replace what is not UTF-8 by '?'; texts cut to fit may end inside a character. */
 void hyd_text_clean(char *text);
 
+/* A PEM file as text; field "tls_key": refused when everybody may read it. Fails naming
+ * `field`. */
+hyd_status hyd_pem_read(const struct hyd_alloc *alloc, const char *field,
+                        const char *path, char **ret_text, struct hyd_error *err);
+/* Overwrites before it frees; NULL is fine. */
+void hyd_secret_free(const struct hyd_alloc *alloc, char *text);
+
 /* Messages waiting behind the one in flight. */
 struct hyd_outbox {
     grpc_slice *ring; /* [capacity] */

@@ -131,17 +131,23 @@ static hyd_status listen_tcp(struct hyd_server *server, const char *address,
     grpc_server_credentials *credentials = NULL;
     char host[256];
     const char *port = NULL;
+    hyd_status status = HYD_OK;
     int bound = 0;
 
     if (!split(address, host, &port)) {
         return invalid(address, err);
     }
-    if (!is_loopback(address) && !server->config.insecure_remote) {
+    if (!is_loopback(address) && !server->config.insecure_remote &&
+        !hyd_security_tells_peers(server->config.security)) {
         return hyd_error_value(err, HYD_ERR_INVALID, "listen",
-                               "loopback, or have TLS, or insecure_remote", "'%s'",
-                               address);
+                               "loopback, or TLS with tls_ca or tokens, or "
+                               "insecure_remote",
+                               "'%s'", address);
     }
-    credentials = grpc_insecure_server_credentials_create();
+    status = hyd_security_credentials(server->config.security, &credentials, err);
+    if (status != HYD_OK) {
+        return status;
+    }
     bound = grpc_server_add_http2_port(server->server, address, credentials);
     grpc_server_credentials_release(credentials);
     if (bound <= 0) {

@@ -78,6 +78,8 @@ static grpc_server *make_server(const struct hyd_rpc_limits *limits)
     add_arg(&args, GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     /* Clients may ping as often as once a second before they are told off. */
     add_arg(&args, GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
+    /* A peer that connects and says nothing, or half a TLS handshake. */
+    add_arg(&args, GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10000);
     if (limits->idle_ms != 0) {
         add_arg(&args, GRPC_ARG_MAX_CONNECTION_IDLE_MS, limits->idle_ms);
     }
@@ -269,12 +271,12 @@ void hyd_server_settle(struct hyd_server *server)
 
 /* A server with addresses that never started must still be shut down; nothing can be in
  * flight, so waiting here is short. */
-static void shut_unstarted(struct hyd_server *server)
+void hyd_server_shut_unstarted(grpc_server *server)
 {
     grpc_completion_queue *queue = grpc_completion_queue_create_for_pluck(NULL);
     const gpr_timespec forever = gpr_inf_future(GPR_CLOCK_MONOTONIC);
 
-    grpc_server_shutdown_and_notify(server->server, queue, server);
+    grpc_server_shutdown_and_notify(server, queue, server);
     (void)grpc_completion_queue_pluck(queue, server, forever, NULL);
     grpc_completion_queue_shutdown(queue);
     (void)grpc_completion_queue_pluck(queue, NULL, forever, NULL); /* shut down now */
@@ -302,7 +304,7 @@ void hyd_server_free(struct hyd_server *server)
     hyd_assert(!server->started || server->drained);
     hyd_listen_stop(server);
     if (!server->started) {
-        shut_unstarted(server);
+        hyd_server_shut_unstarted(server->server);
     }
     grpc_server_destroy(server->server);
     hyd_health_free(server->health);

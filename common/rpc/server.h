@@ -101,8 +101,8 @@ struct hyd_server_config {
     size_t n_methods;
     void *ctx; /* hyd_call_ctx gives it to handlers */
     struct hyd_rpc_limits limits;
-    struct hyd_security *security; /* NULL: no TLS and no tokens */
-    bool insecure_remote; /* allow addresses beyond loopback without TLS */
+    struct hyd_security *security; /* lent; NULL: no TLS and no tokens */
+    bool insecure_remote; /* allow addresses beyond loopback that anybody may use */
     void (*on_done)(void *ctx, const struct hyd_rpc_done *done); /* may be NULL */
 };
 

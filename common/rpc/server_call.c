@@ -366,7 +366,7 @@ static bool admit(struct hyd_call *call)
         hyd_call_fail(call, HYD_ERR_LIMIT, &err);
         return false;
     }
-    return true;
+    return hyd_security_admit(call);
 }
 
 static void open_call(struct hyd_call *call)

@@ -215,6 +215,7 @@ const struct hyd_rpc_peer *hyd_call_peer(struct hyd_call *call)
 {
     if (!call->peer_known) {
         hyd_listen_peer(call);
+        hyd_security_identify(call);
         call->peer_known = true;
     }
     return &call->peer;

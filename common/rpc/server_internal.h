@@ -11,12 +11,14 @@
 
 #include <sys/types.h>
 
+#include "common/rpc/access.h"
 #include "common/rpc/core.h"
 #include "common/rpc/reflect_index.h"
+#include "common/rpc/security.h"
 #include "common/rpc/server.h"
 #include "common/sys/lock.h"
 
-enum { HYD_N_PREARM = 8, HYD_PEER_BYTES = 64 };
+enum { HYD_N_PREARM = 8, HYD_PEER_BYTES = 128 };
 
 /* A row of the table, or one that the server brings along. */
 struct hyd_method_slot {
@@ -123,6 +125,9 @@ void hyd_server_settle(struct hyd_server *server);
 /* The close callback of every libuv handle that lives in or with the server. */
 void hyd_server_handle_closed(struct hyd_server *server);
 
+/* Shut down a gRPC server that was never started, and wait for it. */
+void hyd_server_shut_unstarted(grpc_server *server);
+
 /* --- server_call.c --- */
 void hyd_server_arm(struct hyd_server *server);
 /* Start what may be started: the next write, or the status after the last one. */
@@ -145,6 +150,23 @@ void hyd_listen_free(struct hyd_server *server);
 void hyd_listen_hand_over(struct hyd_server *server, int fd);
 /* Fill peer from the call's connection. */
 void hyd_listen_peer(struct hyd_call *call);
+
+/* --- security.c: all with NULL for a server without security --- */
+bool hyd_security_has_tls(const struct hyd_security *security);
+/* TLS, and a way to tell who calls: fit for addresses beyond loopback. */
+bool hyd_security_tells_peers(const struct hyd_security *security);
+/* For one port. */
+hyd_status hyd_security_credentials(struct hyd_security *security,
+                                    grpc_server_credentials **ret_credentials,
+                                    struct hyd_error *err);
+const struct hyd_access *hyd_security_access(const struct hyd_security *security);
+bool hyd_security_has_ca(const struct hyd_security *security);
+
+/* --- identify.c --- */
+/* May the peer call this method? If not, the call has been answered. */
+bool hyd_security_admit(struct hyd_call *call);
+/* Name and roles of call->peer. */
+void hyd_security_identify(struct hyd_call *call);
 
 /* --- health.c --- */
 extern const struct hyd_rpc_method hyd_health_methods[2];

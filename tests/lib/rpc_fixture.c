@@ -65,6 +65,7 @@ static void note_open(struct hyd_call *call)
     fix->last_peer = *hyd_call_peer(call);
     (void)snprintf(fix->last_address, sizeof fix->last_address, "%s",
                    fix->last_peer.address);
+    (void)snprintf(fix->last_name, sizeof fix->last_name, "%s", fix->last_peer.name);
     fix->last_left_ms = hyd_call_left_ms(call);
 }
 
@@ -218,9 +219,15 @@ static void note_done(void *ctx, const struct hyd_rpc_done *done)
 }
 
 static const struct hyd_rpc_method methods[] = {
-    {.spec = &hyd_test_unary, .on_open = unary_open, .on_close = note_close},
+    {
+        .spec = &hyd_test_unary,
+        .roles = HYD_ROLE_TRAINER,
+        .on_open = unary_open,
+        .on_close = note_close,
+    },
     {
         .spec = &hyd_test_stream,
+        .roles = HYD_ROLE_READER | HYD_ROLE_TRAINER,
         .on_open = stream_open,
         .on_writable = send_more,
         .on_close = note_close,
@@ -234,6 +241,7 @@ static const struct hyd_rpc_method methods[] = {
     },
     {
         .spec = &hyd_test_bidi,
+        .roles = HYD_ROLE_WORKER,
         .on_open = bidi_open,
         .on_message = bidi_message,
         .on_close = note_close,
@@ -249,6 +257,7 @@ struct hyd_server *hyd_rpc_make_server(struct hyd_rpc_fixture *fix,
         .methods = methods,
         .n_methods = sizeof methods / sizeof methods[0],
         .ctx = fix,
+        .security = fix->security,
         .limits = limits != NULL ? *limits : (struct hyd_rpc_limits){0},
         .on_done = note_done,
     };

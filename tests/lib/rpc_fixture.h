@@ -10,6 +10,7 @@
  *                                  takes them; job "push": all at once, and slow readers
  *                                  are closed (path PushStream)
  *            /test.v1.Test/Bidi    every message comes back; half-close ends it
+ *          Unary is for trainers, the streams also for readers, Bidi for workers.
  *          hyd_rpc_run turns the loop until a flag is set, at most 20 s.
  * Threads  one.
  */
@@ -37,6 +38,7 @@ struct hyd_rpc_fixture {
     struct hyd_bridge *bridge;
     struct hyd_server *server;
     struct hyd_client *client;
+    struct hyd_security *security; /* set before hyd_rpc_make_server */
     char folder[64];
     char address[96]; /* unix:... */
     /* What the server saw. */
@@ -47,6 +49,7 @@ struct hyd_rpc_fixture {
     struct hyd_rpc_done last_done;
     struct hyd_rpc_peer last_peer; /* its texts are gone; see below */
     char last_address[64];
+    char last_name[64];
     int64_t last_left_ms;
     bool drained;
 };

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/rpc/bridge.h"
+#include "common/rpc/security.h"
 #include "common/rpc/server.h"
 #include "scheduler/daemon/handlers.h"
 #include "scheduler/daemon/http/inspect.h"
@@ -27,11 +28,13 @@ struct hyd_daemon {
     struct hyd_journal *journal;
     struct hyd_bridge *bridge;
     struct hyd_service *service;
+    struct hyd_security *security; /* NULL: none was asked for */
     struct hyd_server *server;
     bool serving; /* the server was started */
     struct hyd_inspect *inspect;
     uv_signal_t on_term;
     uv_signal_t on_int;
+    uv_signal_t on_hup;
     uv_timer_t watchdog;
     bool handles_made;
 };
@@ -43,6 +46,7 @@ static void close_handles(struct hyd_daemon *daemon)
     if (daemon->handles_made && !uv_is_closing((uv_handle_t *)&daemon->on_term)) {
         uv_close((uv_handle_t *)&daemon->on_term, NULL);
         uv_close((uv_handle_t *)&daemon->on_int, NULL);
+        uv_close((uv_handle_t *)&daemon->on_hup, NULL);
         uv_close((uv_handle_t *)&daemon->watchdog, NULL);
     }
 }
@@ -78,6 +82,23 @@ static void on_signal(uv_signal_t *handle, int number)
                       daemon);
 }
 
+/* Certificates and tokens are read again; what is broken leaves the old ones in force. */
+static void on_reload(uv_signal_t *handle, int number)
+{
+    struct hyd_daemon *daemon = handle->data;
+    struct hyd_error err = {.text = ""};
+
+    (void)number;
+    if (daemon->security == NULL) {
+        hyd_log_info(daemon->log, "nothing to reload", "%s", "");
+    } else if (hyd_security_reload(daemon->security, &err) == HYD_OK) {
+        hyd_log_info(daemon->log, "certificates and tokens reloaded", "%s", "");
+    } else {
+        hyd_log_error(daemon->log, "reload failed, the old files stay in force",
+                      "why='%s'", err.text);
+    }
+}
+
 static void on_watchdog(uv_timer_t *timer)
 {
     const struct hyd_daemon *daemon = timer->data;
@@ -91,13 +112,16 @@ static hyd_status watch_signals(struct hyd_daemon *daemon)
 {
     (void)uv_signal_init(daemon->loop, &daemon->on_term);
     (void)uv_signal_init(daemon->loop, &daemon->on_int);
+    (void)uv_signal_init(daemon->loop, &daemon->on_hup);
     (void)uv_timer_init(daemon->loop, &daemon->watchdog);
     daemon->handles_made = true;
     daemon->on_term.data = daemon;
     daemon->on_int.data = daemon;
+    daemon->on_hup.data = daemon;
     daemon->watchdog.data = daemon;
     if (uv_signal_start(&daemon->on_term, on_signal, SIGTERM) != 0 ||
-        uv_signal_start(&daemon->on_int, on_signal, SIGINT) != 0) {
+        uv_signal_start(&daemon->on_int, on_signal, SIGINT) != 0 ||
+        uv_signal_start(&daemon->on_hup, on_reload, SIGHUP) != 0) {
         return HYD_ERR_INTERNAL;
     }
     if (daemon->notify.watchdog_ms > 0) {
@@ -177,23 +201,22 @@ static hyd_status listen_everywhere(struct hyd_daemon *daemon, struct hyd_error 
     return st;
 }
 
-/* Better no daemon than one that looks protected and is not. */
-static hyd_status check_security(const struct hyd_daemon_settings *s,
-                                 struct hyd_error *err)
+static hyd_status start_security(struct hyd_daemon *daemon, struct hyd_error *err)
 {
-    const char *const set[][2] = {{"tls_ca", s->tls_ca},
-                                  {"tls_cert", s->tls_cert},
-                                  {"tls_key", s->tls_key},
-                                  {"token_file", s->token_file}};
+    const struct hyd_daemon_settings *s = daemon->settings;
+    const struct hyd_security_config config = {
+        .alloc = hyd_alloc_system(),
+        .tls_ca = s->tls_ca,
+        .tls_cert = s->tls_cert,
+        .tls_key = s->tls_key,
+        .token_file = s->token_file,
+    };
 
-    for (size_t i = 0; i < sizeof set / sizeof *set; i++) {
-        if (set[i][1][0] != '\0') {
-            return hyd_error_value(err, HYD_ERR_UNSUPPORTED, set[i][0],
-                                   "empty: this build has no TLS and no tokens", "'%s'",
-                                   set[i][1]);
-        }
+    if (s->tls_ca[0] == '\0' && s->tls_cert[0] == '\0' && s->tls_key[0] == '\0' &&
+        s->token_file[0] == '\0') {
+        return HYD_OK;
     }
-    return HYD_OK;
+    return hyd_security_create(&config, &daemon->security, err);
 }
 
 static hyd_status start_server(struct hyd_daemon *daemon, struct hyd_error *err)
@@ -212,6 +235,7 @@ static hyd_status start_server(struct hyd_daemon *daemon, struct hyd_error *err)
                    .calls = (uint32_t)s->max_calls,
                    .idle_ms = (uint32_t)(s->idle_us / 1000)},
         .insecure_remote = s->insecure_remote,
+        .security = daemon->security,
         .on_done = hyd_daemon_count_call,
     };
     hyd_status st = hyd_server_create(&config, &daemon->server, err);
@@ -234,6 +258,20 @@ static bool is_loopback(const char *address)
            strncmp(address, "localhost:", 10) == 0;
 }
 
+/* With token rules the page asks for a token as well, of somebody who may look. */
+static bool may_look(void *ctx, const char *authorization)
+{
+    const struct hyd_daemon *daemon = ctx;
+
+    return (hyd_security_token_roles(daemon->security, authorization) &
+            (HYD_ROLE_READER | HYD_ROLE_TRAINER)) != 0;
+}
+
+static void collect(void *ctx)
+{
+    hyd_daemon_collect(((struct hyd_daemon *)ctx)->service);
+}
+
 static hyd_status start_http(struct hyd_daemon *daemon, struct hyd_error *err)
 {
     const struct hyd_inspect_config config = {
@@ -243,8 +281,9 @@ static hyd_status start_http(struct hyd_daemon *daemon, struct hyd_error *err)
         .bridge = daemon->bridge,
         .server = daemon->server,
         .metrics = daemon->metrics,
-        .collect = hyd_daemon_collect,
-        .ctx = daemon->service,
+        .collect = collect,
+        .authorize = daemon->security != NULL ? may_look : NULL,
+        .ctx = daemon,
     };
     hyd_status st = HYD_OK;
 
@@ -283,7 +322,7 @@ hyd_status hyd_daemon_start(uv_loop_t *loop, const struct hyd_daemon_settings *s
     hyd_notify_open(&daemon->notify);
     st = hyd_log_create(hyd_alloc_system(), &log, &daemon->log, err);
     if (st == HYD_OK) {
-        st = check_security(settings, err);
+        st = start_security(daemon, err);
     }
     if (st == HYD_OK) {
         st = start_service(daemon, err);
@@ -326,6 +365,7 @@ void hyd_daemon_free(struct hyd_daemon *daemon)
         (void)uv_run(daemon->loop, UV_RUN_ONCE);
     }
     hyd_server_free(daemon->server);
+    hyd_security_free(daemon->security);
     /* What is queued is written now; afterwards nothing may be. */
     hyd_journal_close(daemon->journal);
     if (daemon->service != NULL) {

@@ -14,11 +14,11 @@ const struct hyd_setting hyd_daemon_setting_table[] = {
     {.key = "listen", .type = HYD_SETTING_LIST, .offset = AT(listen),
      .def = "unix:/run/hydra/schedd.sock", .meta = "unix:PATH|HOST:PORT",
      .why = "Where trainers, agents and hydractl connect; may be given several times. "
-            "Addresses beyond loopback need TLS."},
+            "Addresses beyond loopback need TLS with tls_ca or tokens."},
     {.key = "http", .type = HYD_SETTING_TEXT, .offset = AT(http), .def = "",
      .meta = "HOST:PORT",
      .why = "Where /metrics and the inspection page are served; empty: nowhere. Everybody "
-            "who reaches it may look."},
+            "who reaches it may look, or with tokens in token_file, who sends one."},
     {.key = "state", .type = HYD_SETTING_TEXT, .offset = AT(state), .def = "",
      .meta = "DIR",
      .why = "Folder of the journal, from which jobs and unfinished steps come back after a "
@@ -33,11 +33,12 @@ const struct hyd_setting hyd_daemon_setting_table[] = {
      .meta = "FILE", .why = "Private key (PEM) of tls_cert; read again on SIGHUP."},
     {.key = "token_file", .type = HYD_SETTING_TEXT, .offset = AT(token_file), .def = "",
      .meta = "FILE",
-     .why = "Bearer tokens, one a line with name and roles; read again on SIGHUP."},
+     .why = "Who may do what: rules for tokens, certificate names and users, one a line; "
+            "see ACCESS RULES. Read again on SIGHUP."},
     {.key = "insecure_remote", .type = HYD_SETTING_BOOL, .offset = AT(insecure_remote),
      .def = "no",
-     .why = "Allow addresses beyond loopback without TLS; only where the network itself "
-            "is trusted."},
+     .why = "Allow addresses beyond loopback that anybody may use; only where the network "
+            "itself is trusted."},
     {.key = "log_level", .type = HYD_SETTING_CHOICE, .offset = AT(log_level),
      .def = "info", .choices = "error|warn|info|debug|trace",
      .why = "What is finer than this is not logged; debug logs every step."},

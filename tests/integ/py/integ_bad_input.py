@@ -183,9 +183,67 @@ def bytes_of(daemon, family, address, data, wait=True):
             pass
 
 
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+def frame(kind, flags, stream, body=b""):
+    return struct.pack(">I", len(body))[1:] + bytes([kind, flags]) + \
+        struct.pack(">I", stream) + body
+
+
+def header(name, value):
+    """A header as literals, without any compression."""
+    def text(one):
+        n, length = len(one), b""
+        if n < 127:
+            return bytes([n]) + one.encode()
+        n -= 127
+        while n >= 128:
+            length += bytes([n % 128 + 128])
+            n //= 128
+        return b"\x7f" + length + bytes([n]) + one.encode()
+
+    return b"\0" + text(name) + text(value)
+
+
+def call_headers(**changes):
+    headers = {":method": "POST", ":scheme": "http", ":authority": "x",
+               ":path": "/hydra.v1.Scheduler/ListJobs", "te": "trailers",
+               "content-type": "application/grpc", **changes}
+    block = b"".join(header(name, value) for name, value in headers.items())
+    out = b""
+    for at in range(0, len(block), 16384):
+        last = at + 16384 >= len(block)
+        out += frame(9 if at else 1, (4 if last else 0) | (0 if at else 1), 1,
+                     block[at:at + 16384])
+    return out
+
+
+def strange_headers(daemon, client):
+    """Headers over the limit together with values that no client sends."""
+    large = {"x-large": "v" * 40000}
+    for name, value in (("te", "x"), (":scheme", "x"), ("grpclb_client_stats", "x"),
+                        ("content-type", "text/html"), (":method", "GET"),
+                        ("grpc-timeout", "99999999999H"), ("grpc-encoding", "zip")):
+        for more in ({}, large):
+            data = PREFACE + frame(4, 0, 0) + call_headers(**{name: value}, **more)
+            bytes_of(daemon, socket.AF_UNIX, daemon.socket, data, wait=False)
+            client.serves("header %s: %s" % (name, value))
+
+
+def resets(daemon, client):
+    """Streams opened and reset as fast as they can be written."""
+    opened = call_headers()[9:]
+    data = PREFACE + frame(4, 0, 0)
+    for stream in range(1, 4001, 2):
+        data += frame(1, 5, stream, opened) + frame(3, 0, stream, struct.pack(">I", 8))
+    bytes_of(daemon, socket.AF_UNIX, daemon.socket, data, wait=False)
+    client.serves("2000 streams that were reset")
+
+
 def raw_sockets(daemon, client):
-    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-    settings = struct.pack(">I", 0)[1:] + b"\x04\0" + struct.pack(">I", 0)
+    preface = PREFACE
+    settings = frame(4, 0, 0)
     too_long = struct.pack(">I", 0xffffff)[1:] + b"\0\0" + struct.pack(">I", 1)
     cases = {
         "HTTP/1": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -212,6 +270,8 @@ def main():
         values(client)
         jobs(client)
         raw_sockets(daemon, client)
+        strange_headers(daemon, client)
+        resets(daemon, client)
         client.channel.close()
         client.other.close()
 

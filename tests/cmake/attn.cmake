@@ -10,3 +10,4 @@ hydra_add_test(conform "" engine TSAN
   LIBS hydra_test_engine hydra_compute hydra_transport)
 hydra_add_test(unit worker attn LIBS hydra_test_engine)
 hydra_add_test(prop "" traps LIBS hydra_test_engine)
+hydra_add_test(prop "" gather LIBS hydra_test_engine)

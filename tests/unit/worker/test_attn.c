@@ -319,6 +319,68 @@ static void attn_computes_single_rank_groups_while_others_are_awaited(void **sta
     assert_int_equal(figures[0].exposed_bytes, 8 * 2 * KV_ROW * 4);
 }
 
+/* Bring the ring of group 0 to where its first messages are posted. */
+static void advance_to_post(struct fixture *f, const struct hyd_attn_step *step,
+                            const struct hyd_attn_io *io)
+{
+    const struct hyd_attn_pass pass = {0, 0, HYD_PASS_FORWARD};
+    enum hyd_attn_state s = HYD_ATTN_BUSY;
+
+    assert_int_equal(hyd_attn_begin_step(f->attn, step, NULL), HYD_OK);
+    assert_int_equal(hyd_attn_start(f->attn, &pass, io, NULL), HYD_OK);
+    while (step->figures[0].sent_bytes == 0) {
+        assert_int_equal(hyd_attn_advance(f->attn, &s, NULL), HYD_OK);
+        assert_int_equal(s, HYD_ATTN_BUSY);
+    }
+}
+
+static void attn_hides_a_ring_step_behind_its_compute(void **state)
+{
+    /* Rank 1 has posted, too. The kernel drives the network between its tiles, so that
+     * the wait behind the kernel finds everything there. */
+    struct fixture *f = *state;
+    const struct hyd_group group = group_of(0, ring_of_2, zero_one, id_0, tokens_16);
+    struct hyd_attn_figures figures;
+    const struct hyd_attn_step step = {
+        .group = &group, .n_groups = 1, .figures = &figures};
+    const struct hyd_attn_io io = io_of(f, 8);
+    float block[4][8 * KV_ROW];
+    const struct hyd_op op[] = {{HYD_OP_RECV, 0, block[0], sizeof block[0]},
+                                {HYD_OP_RECV, 0, block[1], sizeof block[1]},
+                                {HYD_OP_SEND, 0, block[2], sizeof block[2]},
+                                {HYD_OP_SEND, 0, block[3], sizeof block[3]}};
+    struct hyd_op_group posted = {0};
+
+    memset(block, 0, sizeof block);
+    advance_to_post(f, &step, &io);
+    assert_int_equal(hyd_transport_self.post_group(f->rank[1], op, 4, &posted), HYD_OK);
+    finish(f->attn); /* fails the test when it ever waits for the network */
+    assert_int_equal(posted.n_pending, 0);
+    assert_int_equal(figures.received_bytes, sizeof block[2] + sizeof block[3]);
+    assert_int_equal(figures.exposed_bytes, 0);
+    assert_true(figures.wait_s == 0.0);
+}
+
+static void attn_stops_computing_when_the_transport_is_aborted(void **state)
+{
+    struct fixture *f = *state;
+    const struct hyd_group group[] = {
+        group_of(0, ring_of_2, zero_one, id_0, tokens_16),
+        group_of(0, alone, only_0, id_1, tokens_7),
+    };
+    struct hyd_attn_figures figures[2];
+    const struct hyd_attn_step step = {
+        .group = group, .n_groups = 2, .figures = figures};
+    const struct hyd_attn_io io = io_of(f, 15);
+    enum hyd_attn_state s;
+    struct hyd_error err = {.text = ""};
+
+    advance_to_post(f, &step, &io);
+    hyd_transport_self.abort(f->rank[0]);
+    assert_int_equal(hyd_attn_advance(f->attn, &s, &err), HYD_ERR_CANCELLED);
+    assert_string_equal(err.text, "rank 0, compute of group 0: cancelled");
+}
+
 static void attn_stays_failed_until_the_step_ends(void **state)
 {
     struct fixture *f = *state;
@@ -468,6 +530,8 @@ int main(void)
         WITH_ENGINE(attn_keeps_as_many_passes_as_it_was_made_for),
         WITH_ENGINE(attn_is_done_at_once_when_the_microbatch_holds_nothing),
         WITH_ENGINE(attn_computes_single_rank_groups_while_others_are_awaited),
+        WITH_ENGINE(attn_hides_a_ring_step_behind_its_compute),
+        WITH_ENGINE(attn_stops_computing_when_the_transport_is_aborted),
         WITH_ENGINE(attn_stays_failed_until_the_step_ends),
         WITH_ENGINE(attn_reports_a_kernel_that_fails),
         WITH_ENGINE(attn_looks_again_when_the_device_has_a_queue),

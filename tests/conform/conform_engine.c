@@ -40,7 +40,7 @@ static void engine_equals_reference_on_this_pair(void **state)
 
     (void)snprintf(name, sizeof name, "engine on %s and %s", pair->compute->name,
                    pair->net->name);
-    hyd_prop_run(name, 12, plan_equals_reference, *state);
+    hyd_prop_run(name, 8, plan_equals_reference, *state);
 }
 
 /* May the two work together on this machine? */

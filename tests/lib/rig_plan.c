@@ -93,7 +93,7 @@ void hyd_rig_random_plan(struct hyd_rng *rng, const struct hyd_attn_model *model
                          uint32_t max_length_tokens, struct hyd_rig_plan *ret_plan)
 {
     memset(ret_plan, 0, sizeof *ret_plan);
-    ret_plan->n_ranks = 2 + hyd_rng_below(rng, 7);
+    ret_plan->n_ranks = 2 + hyd_rng_below(rng, 11);
     ret_plan->n_microbatches = 1 + hyd_rng_below(rng, 3);
     ret_plan->n_layers = 1 + hyd_rng_below(rng, 2);
     for (uint32_t m = 0; m < ret_plan->n_microbatches; m++) {

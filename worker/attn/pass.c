@@ -257,38 +257,50 @@ static void finish_pass(struct hyd_attn *attn)
     }
 }
 
+/* Put a piece of lane 1 into a wait of lane 0. A device with a queue gets the next piece
+ * only when it has done the last: lane 0 must not find a long queue before it. */
+static hyd_status fill_wait(struct hyd_attn *attn, enum hyd_attn_state *ret_state,
+                            struct hyd_error *err)
+{
+    enum hyd_lane_result local = HYD_LANE_WORKED;
+    bool idle = false;
+    hyd_status st = attn->config.compute->test(attn->config.dev, &idle, err);
+
+    if (st != HYD_OK || !idle) {
+        *ret_state = HYD_ATTN_WAIT_DEVICE;
+        return st;
+    }
+    st = hyd_lane_run(attn, &attn->lane[1], attn->config.slices.fill_flop, &local, err);
+    *ret_state = HYD_ATTN_BUSY;
+    if (st == HYD_OK && local == HYD_LANE_IDLE) {
+        hyd_lane_block(attn, &attn->lane[0]);
+        *ret_state = HYD_ATTN_WAIT_NETWORK;
+    }
+    return st;
+}
+
 /* Something of one of the lanes; what it found out. */
 static hyd_status run_lanes(struct hyd_attn *attn, enum hyd_attn_state *ret_state,
                             struct hyd_error *err)
 {
-    const struct hyd_attn_slices *slices = &attn->config.slices;
-    enum hyd_lane_result net, local = HYD_LANE_WORKED;
-    hyd_status st = hyd_lane_run(attn, &attn->lane[0], slices->flop, &net, err);
+    enum hyd_lane_result net, local;
     bool idle = false;
+    hyd_status st =
+        hyd_lane_run(attn, &attn->lane[0], attn->config.slices.flop, &net, err);
 
-    *ret_state = HYD_ATTN_BUSY;
-    if (st != HYD_OK || net == HYD_LANE_WORKED) {
-        return st;
-    }
-    st = hyd_lane_run(attn, &attn->lane[1],
-                      net == HYD_LANE_IDLE ? slices->flop : slices->fill_flop, &local,
-                      err);
-    if (st != HYD_OK || local != HYD_LANE_IDLE) {
+    *ret_state = net == HYD_LANE_DEVICE ? HYD_ATTN_WAIT_DEVICE : HYD_ATTN_BUSY;
+    if (st != HYD_OK || net == HYD_LANE_WORKED || net == HYD_LANE_DEVICE) {
         return st;
     }
     if (net == HYD_LANE_NETWORK) {
-        hyd_lane_block(attn, &attn->lane[0]);
-        *ret_state = HYD_ATTN_WAIT_NETWORK;
-        return HYD_OK;
+        return fill_wait(attn, ret_state, err);
     }
-    if (net == HYD_LANE_DEVICE) {
-        *ret_state = HYD_ATTN_WAIT_DEVICE;
-        return HYD_OK;
+    st = hyd_lane_run(attn, &attn->lane[1], attn->config.slices.flop, &local, err);
+    if (st != HYD_OK || local != HYD_LANE_IDLE) {
+        return st;
     }
     st = attn->config.compute->test(attn->config.dev, &idle, err);
-    if (st == HYD_OK) {
-        *ret_state = idle ? HYD_ATTN_DONE : HYD_ATTN_WAIT_DEVICE;
-    }
+    *ret_state = idle ? HYD_ATTN_DONE : HYD_ATTN_WAIT_DEVICE;
     return st;
 }
 

@@ -1,6 +1,7 @@
 /* bench_table.c - the list of benches. */
 #include "tests/bench/bench.h"
 
+#include "tests/bench/bench_attn.h"
 #include "tests/bench/bench_bounds.h"
 #include "tests/bench/bench_plan.h"
 
@@ -9,5 +10,6 @@ const struct hyd_bench hyd_bench_table[] = {
      hyd_bench_plan},
     {"bounds", "the bound on a pipeline's step; --long prints its table as C",
      hyd_bench_bounds},
+    {"attn", "CPU attention kernels against the same core's sgemm", hyd_bench_attn},
     {NULL, NULL, NULL},
 };

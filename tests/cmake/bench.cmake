@@ -1,16 +1,29 @@
 # hydra-bench: one program; a bench is a file and a row in bench_table.c.
 add_executable(hydra-bench
+  bench/attn_run.c
   bench/bench.c
+  bench/bench_attn.c
   bench/bench_bounds.c
   bench/bench_plan.c
   bench/bench_table.c
+  bench/blas.c
   bench/plan_cases.c
   bench/plan_gain.c
   bench/plan_jitter.c
   bench/plan_time.c)
-target_link_libraries(hydra-bench PRIVATE hydra_sched hydra_sys hydra_test
-  PkgConfig::JANSSON m)
-foreach(bench plan bounds)
+target_link_libraries(hydra-bench PRIVATE hydra_compute hydra_sched hydra_sys hydra_test
+  PkgConfig::JANSSON m
+  ${CMAKE_DL_LIBS})
+# The yardstick of `attn`, loaded at run time; without it the rates have no ratio.
+find_library(HYDRA_OPENBLAS NAMES libopenblas.so.0 openblas
+  PATH_SUFFIXES openblas-pthread openblas-serial)
+if(HYDRA_OPENBLAS)
+  set_source_files_properties(bench/blas.c PROPERTIES
+    COMPILE_DEFINITIONS "HYDRA_BENCH_OPENBLAS=\"${HYDRA_OPENBLAS}\"")
+else()
+  message(STATUS "no OpenBLAS: hydra-bench attn prints no ratio")
+endif()
+foreach(bench attn plan bounds)
   add_test(NAME bench.${bench} COMMAND hydra-bench ${bench} --check)
   set_tests_properties(bench.${bench} PROPERTIES LABELS bench TIMEOUT 120
     ENVIRONMENT "HYDRA_SOURCE_DIR=${CMAKE_SOURCE_DIR}")

@@ -15,14 +15,15 @@
 
 #include "common/base/banned.h"
 
-static const double FACTOR[] = {1.0, 1.03, 1.08, 1.15, 1.25, 1.4, 1.6, 1.8,
-                                2.1, 2.5,  3.0,  3.5,  4.2,  5.0, 6.0};
+static const double FACTOR[] = {1.0, 1.03, 1.08, 1.15, 1.25, 1.4, 1.6, 1.8, 2.1,
+                                2.5, 3.0,  3.5,  4.2,  5.0,  6.0, 8.0, 10.0};
+static const double LEAST_SHARE = 0.02;
 enum {
     N_FACTORS = sizeof FACTOR / sizeof FACTOR[0],
     /* Time follows the cells: beyond this many, M stays where cells hold something. */
     MANY_CELLS = 1 << 17,
     SEQS_PER_CELL = 4, /* one sequence in so many cells is sparse */
-    PREDICT_PER_STAGE = 12,
+    FLAT_FROM_PER_STAGE = 3,
 };
 
 _Static_assert((int)N_FACTORS <= (int)HYD_MAX_CANDIDATES,
@@ -96,10 +97,11 @@ static double giant_time_s(const struct hyd_microbatches_in *in, uint32_t run,
 
 /*
  * Rows of giants: sequences over T at every degree fill whole microbatches, the hottest
- * of a row decides. Gives their number, at most most_rows, and writes their seconds.
+ * of a row decides. Gives their number, at most most_rows, writes their seconds and adds
+ * up their tokens.
  */
 static uint32_t giant_rows(const struct hyd_microbatches_in *in, double target_s,
-                           uint32_t most_rows, double *ret_row_s)
+                           uint32_t most_rows, double *ret_row_s, double *ret_tokens)
 {
     uint32_t n_rows = 0;
     uint32_t n_free = 0; /* ranks left in the last row */
@@ -115,6 +117,7 @@ static uint32_t giant_rows(const struct hyd_microbatches_in *in, double target_s
             if (d > n_free && n_rows == most_rows) {
                 return n_rows;
             }
+            *ret_tokens += in->seqs->tokens[run];
             if (d > n_free) {
                 ret_row_s[n_rows++] = time_s;
                 n_free = in->table->n_ranks;
@@ -125,71 +128,85 @@ static uint32_t giant_rows(const struct hyd_microbatches_in *in, double target_s
     return n_rows;
 }
 
-/* Levels by position: the ramp, with giants in the places of the largest shares. */
-static void set_levels(const struct hyd_microbatches_in *in, double target_s,
-                       const double *giant_s, uint32_t n_giants, double *share,
-                       uint32_t n)
+/*
+ * A ramp is made for whole cells; what a sequence can fill is the cell without its fixed
+ * seconds c: share = (ramp * (T + c) - c) / T.
+ */
+static void take_fixed_out(double *share, uint32_t n, double target_s, double cell_s)
 {
-    const double cell_s = in->in->cost->cell_s;
-    double rest = 0.0;
-
-    for (uint32_t g = 0; g < n_giants; g++) {
-        uint32_t best = n;
-
-        for (uint32_t k = 0; k < n; k++) {
-            /* A place that a giant has is marked by a negative share. */
-            if (share[k] >= 0.0 &&
-                (best == n || share[k] > share[best] ||
-                 (share[k] == share[best] &&
-                  fabs(2.0 * k - n + 1.0) < fabs(2.0 * best - n + 1.0)))) {
-                best = k;
-            }
-        }
-        if (giant_s[g] <= share[best] * target_s) {
-            break;
-        }
-        share[best] = -giant_s[g] - cell_s;
-    }
-    n_giants = 0;
     for (uint32_t k = 0; k < n; k++) {
-        rest += share[k] >= 0.0 ? share[k] : 0.0;
-        n_giants += share[k] < 0.0;
-    }
-    for (uint32_t k = 0; k < n; k++) {
-        share[k] = share[k] < 0.0
-                       ? -share[k]
-                       : share[k] * target_s * (n - n_giants) / rest + cell_s;
+        const double left = (share[k] * (target_s + cell_s) - cell_s) / target_s;
+
+        share[k] = left > LEAST_SHARE ? left : LEAST_SHARE;
     }
 }
 
+hyd_status hyd_microbatches_profile(const struct hyd_microbatches_in *in,
+                                    const struct hyd_profile_wish *wish,
+                                    struct hyd_arena *arena, double *ret_share,
+                                    uint32_t *ret_n_giants)
+{
+    const struct hyd_arena_mark mark = hyd_arena_mark(arena);
+    const uint32_t n = wish->n_microbatches;
+    const double cell_s = in->in->cost->cell_s;
+    const struct hyd_pipeline shape = hyd_pipeline_of(in->in, n);
+    double *giant_s = hyd_arena_take(arena, n, sizeof *giant_s);
+    struct hyd_ramp_fit fit = {.giant = giant_s, .n_steps = wish->n_steps};
+    double giant_tokens = 0.0;
+    hyd_status st = HYD_ERR_NO_MEMORY;
+
+    if (giant_s != NULL) {
+        st = hyd_ramp_share(in->ramps, &shape, arena, ret_share);
+    }
+    if (st == HYD_OK) {
+        if (!wish->plain) {
+            fit.n_giants =
+                giant_rows(in, wish->target_s, n / 2, giant_s, &giant_tokens);
+        }
+        for (uint32_t g = 0; g < fit.n_giants; g++) {
+            giant_s[g] = (giant_s[g] + cell_s) / (wish->target_s + cell_s);
+        }
+        /* Cells of the mean load hold the mean tokens: so much more than the mean may a
+         * cell carry before the cap stops it. */
+        fit.limit = (double)(n - fit.n_giants) * in->table->n_ranks *
+                    in->table->cap_tokens / (in->seqs->total_tokens - giant_tokens);
+        if (wish->limit > 0.0 && wish->limit < fit.limit) {
+            fit.limit = wish->limit;
+        }
+        st = hyd_ramp_fit(&shape, &fit, arena, ret_share, ret_n_giants);
+        take_fixed_out(ret_share, n, wish->target_s, cell_s);
+    }
+    hyd_arena_rewind(arena, mark);
+    return st;
+}
+
 /*
- * The line over the levels. A long flat middle adds its cells and nothing else, so only
- * PREDICT_PER_STAGE * p positions and the giants are run.
+ * The line over the levels. Long profiles have a flat part behind the ramp at the front:
+ * equal neighbours there add their own time and nothing else, so they are skipped.
  */
 static hyd_status line_over(const struct hyd_microbatches_in *in, uint32_t n,
-                            uint32_t n_giants, struct hyd_arena *arena, double *level_s,
+                            struct hyd_arena *arena, double *level_s,
                             double *ret_step_s)
 {
     struct hyd_pipeline shape = hyd_pipeline_of(in->in, n);
     const uint32_t group = shape.n_chunks > 1 ? shape.chunk_group : 1;
-    const uint32_t most =
-        PREDICT_PER_STAGE * shape.n_stages * shape.n_chunks + 2 * n_giants;
+    const uint32_t at = FLAT_FROM_PER_STAGE * shape.n_stages * shape.n_chunks;
     struct hyd_pipeline_program program;
     double *scratch = NULL;
     double skipped_s = 0.0;
     uint32_t n_skip = 0;
     hyd_status st = HYD_OK;
 
-    if (n > most + group) {
-        /* Giants sit around the middle: what is skipped comes right after the front. */
-        const uint32_t at = PREDICT_PER_STAGE / 4 * shape.n_stages * shape.n_chunks;
-
-        n_skip = (n - most) / group * group;
+    while (at + n_skip + 1 < n && level_s[at + n_skip + 1] == level_s[at]) {
+        n_skip++;
+    }
+    n_skip = n_skip / group * group;
+    if (n_skip > 0) {
         skipped_s = n_skip * level_s[at];
         memmove(level_s + at, level_s + at + n_skip,
                 (n - at - n_skip) * sizeof *level_s);
-        shape.n_microbatches = n - n_skip;
     }
+    shape.n_microbatches = n - n_skip;
     st = hyd_pipeline_program(&shape, arena, &program, NULL);
     if (st != HYD_OK) {
         return st;
@@ -210,30 +227,26 @@ hyd_status hyd_microbatches_predict(const struct hyd_microbatches_in *in,
     const struct hyd_arena_mark mark = hyd_arena_mark(arena);
     const uint32_t n = candidate->n_microbatches;
     const double cells = in->speed_sum * n;
-    const struct hyd_pipeline shape = hyd_pipeline_of(in->in, n);
-    double *share = hyd_arena_take(arena, n, sizeof *share);
-    double *giant_s = hyd_arena_take(arena, n, sizeof *giant_s);
-    uint32_t n_giants = 0;
-    hyd_status st = HYD_OK;
+    struct hyd_profile_wish wish = {.n_microbatches = n, .n_steps = HYD_PROFILE_ROUGH};
+    double *level_s = hyd_arena_take(arena, n, sizeof *level_s);
+    hyd_status st = HYD_ERR_NO_MEMORY;
 
-    if (share == NULL || giant_s == NULL) {
-        st = hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory to predict");
-        goto out;
-    }
     candidate->target_s =
         hyd_target_refine(in->sums, in->table, in->seqs, cells,
                           hyd_target_closed(in->sums, in->seqs, cells));
-    st = hyd_ramp_share(in->ramps, &shape, 0.0, arena, share);
+    wish.target_s = candidate->target_s;
+    if (level_s != NULL) {
+        st = hyd_microbatches_profile(in, &wish, arena, level_s, &candidate->n_giants);
+    }
     if (st == HYD_OK) {
-        n_giants = giant_rows(in, candidate->target_s, n / 2, giant_s);
-        set_levels(in, candidate->target_s, giant_s, n_giants, share, n);
-        st = line_over(in, n, n_giants, arena, share, &candidate->predicted_s);
+        for (uint32_t k = 0; k < n; k++) {
+            level_s[k] = level_s[k] * candidate->target_s + in->in->cost->cell_s;
+        }
+        st = line_over(in, n, arena, level_s, &candidate->predicted_s);
     }
     if (st != HYD_OK) {
         st = hyd_error_set(err, st, "cannot predict a step of %u microbatches", n);
     }
-
-out:
     hyd_arena_rewind(arena, mark);
     return st;
 }

@@ -24,10 +24,11 @@
 #include "scheduler/core/seqs.h"
 #include "scheduler/core/target.h"
 
-enum { HYD_MAX_CANDIDATES = 16 };
+enum { HYD_MAX_CANDIDATES = 20 };
 
 struct hyd_candidate {
     uint32_t n_microbatches;
+    uint32_t n_giants; /* microbatches that one sequence fills beyond T */
     double target_s;
     double predicted_s;
 };
@@ -46,6 +47,24 @@ HYD_MUST_CHECK hyd_status hyd_microbatches_list(const struct hyd_plan_input *in,
                                                 const struct hyd_seqs *seqs,
                                                 uint32_t *ret_n, uint32_t *ret_count,
                                                 struct hyd_error *err);
+
+/* How much of T each position should carry, giants and fixed seconds of cells counted. */
+struct hyd_profile_wish {
+    uint32_t n_microbatches;
+    double target_s;
+    double limit; /* largest share besides what the cap allows; 0: none */
+    bool plain; /* a ramp that knows no giants */
+    uint32_t n_steps; /* see hyd_ramp_fit */
+};
+
+enum { HYD_PROFILE_ROUGH = 40, HYD_PROFILE_FINE = 200 };
+
+/* ret_share[n_microbatches]; giants have the share that they take. */
+HYD_MUST_CHECK hyd_status hyd_microbatches_profile(const struct hyd_microbatches_in *in,
+                                                   const struct hyd_profile_wish *wish,
+                                                   struct hyd_arena *arena,
+                                                   double *ret_share,
+                                                   uint32_t *ret_n_giants);
 
 /* Target and prediction for candidate->n_microbatches. */
 HYD_MUST_CHECK hyd_status hyd_microbatches_predict(const struct hyd_microbatches_in *in,

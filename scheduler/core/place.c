@@ -53,6 +53,17 @@ double hyd_place_slowest(const double *speed, uint32_t first, uint32_t d)
     return least;
 }
 
+uint32_t hyd_place_speed_class(double speed, double least, double most)
+{
+    double below = 0.0;
+
+    if (most <= least) {
+        return 0;
+    }
+    below = (most - speed) / (most - least) * HYD_SPEED_CLASSES;
+    return below < HYD_SPEED_CLASSES - 1 ? (uint32_t)below : HYD_SPEED_CLASSES - 1;
+}
+
 double hyd_place_most_share(const struct hyd_place_in *in)
 {
     double most = in->share[0];

@@ -3,6 +3,8 @@
  *
  * What     mixed: every sequence, by degree and then by work, goes to the least loaded
  *          block of its degree that has room; cells may hold shards of several groups.
+ *          With speeds, of the least loaded blocks of each speed class to the one that
+ *          ends first.
  *          exclusive: the pool of each microbatch is tiled by blocks, a cell belongs to
  *          one of them, short sequences ride in wide blocks too. Both level the loads to
  *          the shares of a ramp by starting every cell at (largest share - its share)*T.
@@ -67,6 +69,13 @@ void hyd_place_middle_first(uint32_t n_microbatches, uint32_t *ret_microbatch);
 
 /* Speed of the slowest of d ranks; 1 without speeds. */
 double hyd_place_slowest(const double *speed, uint32_t first, uint32_t d);
+
+/*
+ * Blocks of like speed, fast first: 0 .. HYD_SPEED_CLASSES - 1 for speeds between the
+ * pool's least and most.
+ */
+enum { HYD_SPEED_CLASSES = 8 };
+uint32_t hyd_place_speed_class(double speed, double least, double most);
 
 /* The largest share of the ramp. */
 double hyd_place_most_share(const struct hyd_place_in *in);

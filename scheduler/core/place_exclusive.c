@@ -148,8 +148,11 @@ static uint32_t join(struct hyd_tiles *x, const struct want *want, uint32_t *ret
         if (!settle(x, k, want->tokens / x->level[k].d)) {
             continue;
         }
-        time_s = time_at(x, want, k);
         value_s = hyd_heap_top_key(&x->level[k].live);
+        if (value_s >= best_s) {
+            continue; /* time and overhead only add */
+        }
+        time_s = time_at(x, want, k);
         if (!x->singles) {
             value_s += time_s;
             if (value_s > limit_s) {

@@ -9,8 +9,11 @@
  * room only falls, so that key is an upper bound and the top says at once whether anybody
  * may have room. A block that cannot take even the shortest sequence is dropped. So every
  * decision is that of a linear scan over all blocks (prop_place.c compares them).
+ *
+ * Where ranks differ in speed a degree has one live heap per speed class: the order of
+ * loads is the order of ends inside a class only.
  */
-#include <string.h>
+#include <float.h>
 
 #include "common/base/heap.h"
 #include "scheduler/core/place.h"
@@ -18,9 +21,10 @@
 #include "common/base/banned.h"
 
 struct grid {
-    struct hyd_heap live; /* by load */
-    struct hyd_heap parked; /* by -room */
-    double *slowest; /* [n_blocks] speed, or NULL */
+    struct hyd_heap live[HYD_SPEED_CLASSES]; /* by load */
+    struct hyd_heap parked; /* by -room, of all classes */
+    double *slowest; /* [n_blocks] speed, or NULL: one class */
+    uint32_t n_classes;
     bool made;
 };
 
@@ -32,6 +36,8 @@ struct mixed {
     double *room_tokens;
     uint32_t *middle; /* [n_microbatches] k-th from the middle */
     double most_share;
+    double least_speed;
+    double most_speed;
     uint32_t known_run; /* whose time at known_row is known_s */
     uint32_t known_row;
     double known_s;
@@ -71,41 +77,77 @@ static struct block look(const struct mixed *mixed, uint32_t row, uint32_t id)
     return block;
 }
 
+static uint32_t class_of(const struct mixed *mixed, const struct grid *grid,
+                         uint32_t number)
+{
+    return grid->slowest == NULL
+               ? 0
+               : hyd_place_speed_class(grid->slowest[number], mixed->least_speed,
+                                       mixed->most_speed);
+}
+
+/* Heaps without items: room in each class for all of its blocks. */
+static hyd_status take_heaps(struct mixed *mixed, uint32_t row)
+{
+    const struct hyd_degree *degree = &mixed->in->table->row[row];
+    const size_t n_mb = mixed->in->n_microbatches;
+    struct grid *grid = &mixed->grid[row];
+    struct hyd_heap_item *item =
+        hyd_arena_take(mixed->arena, 2 * n_mb * degree->n_blocks, sizeof *item);
+    size_t n_of[HYD_SPEED_CLASSES] = {0};
+
+    if (mixed->in->speed != NULL) {
+        grid->slowest =
+            hyd_arena_take(mixed->arena, degree->n_blocks, sizeof *grid->slowest);
+    }
+    if (item == NULL || (mixed->in->speed != NULL && grid->slowest == NULL)) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    for (uint32_t b = 0; b < degree->n_blocks; b++) {
+        if (grid->slowest != NULL) {
+            grid->slowest[b] = hyd_place_slowest(
+                mixed->in->speed, hyd_degree_block(degree, b), degree->d);
+        }
+        n_of[class_of(mixed, grid, b)] += n_mb;
+    }
+    hyd_heap_init(&grid->parked, item, 0, n_mb * degree->n_blocks);
+    item += n_mb * degree->n_blocks;
+    for (uint32_t c = 0; c < HYD_SPEED_CLASSES; c++) {
+        hyd_heap_init(&grid->live[c], item, 0, n_of[c]);
+        item += n_of[c];
+        grid->n_classes = n_of[c] > 0 ? c + 1 : grid->n_classes;
+    }
+    return HYD_OK;
+}
+
 static hyd_status make_grid(struct mixed *mixed, uint32_t row, double shard_tokens)
 {
     const struct hyd_degree *degree = &mixed->in->table->row[row];
     const double least_tokens = mixed->in->seqs->least_tokens / degree->d;
     const size_t n = (size_t)degree->n_blocks * mixed->in->n_microbatches;
     struct grid *grid = &mixed->grid[row];
-    struct hyd_heap_item *live = hyd_arena_take(mixed->arena, n, sizeof *live);
-    struct hyd_heap_item *parked = hyd_arena_take(mixed->arena, n, sizeof *parked);
-    size_t n_live = 0;
-    size_t n_parked = 0;
+    const hyd_status st = take_heaps(mixed, row);
 
-    if (live == NULL || parked == NULL) {
-        return HYD_ERR_NO_MEMORY;
+    if (st != HYD_OK) {
+        return st;
     }
     for (uint32_t id = 0; id < n; id++) {
         const struct block block = look(mixed, row, id);
+        struct hyd_heap *heap = &grid->live[class_of(mixed, grid, block.number)];
 
         if (block.room_tokens >= shard_tokens) {
-            live[n_live++] = hyd_heap_item(block.load_s, id);
+            heap->item[heap->n_items++] = hyd_heap_item(block.load_s, id);
         } else if (block.room_tokens >= least_tokens) {
-            parked[n_parked++] = hyd_heap_item(-block.room_tokens, id);
+            grid->parked.item[grid->parked.n_items++] =
+                hyd_heap_item(-block.room_tokens, id);
         }
     }
-    hyd_heap_init(&grid->live, live, n_live, n);
-    hyd_heap_init(&grid->parked, parked, n_parked, n);
-    if (mixed->in->speed != NULL) {
-        grid->slowest =
-            hyd_arena_take(mixed->arena, degree->n_blocks, sizeof *grid->slowest);
-        if (grid->slowest == NULL) {
-            return HYD_ERR_NO_MEMORY;
-        }
-        for (uint32_t b = 0; b < degree->n_blocks; b++) {
-            grid->slowest[b] = hyd_place_slowest(
-                mixed->in->speed, hyd_degree_block(degree, b), degree->d);
-        }
+    hyd_heap_init(&grid->parked, grid->parked.item, grid->parked.n_items,
+                  grid->parked.capacity);
+    for (uint32_t c = 0; c < grid->n_classes; c++) {
+        struct hyd_heap *heap = &grid->live[c];
+
+        hyd_heap_init(heap, heap->item, heap->n_items, heap->capacity);
     }
     grid->made = true;
     return HYD_OK;
@@ -124,7 +166,8 @@ static void unpark(struct mixed *mixed, uint32_t row, double shard_tokens)
         if (block.room_tokens >= shard_tokens) {
             const uint32_t id = (uint32_t)hyd_heap_pop(&grid->parked).id;
 
-            hyd_heap_push(&grid->live, block.load_s, id);
+            hyd_heap_push(&grid->live[class_of(mixed, grid, block.number)],
+                          block.load_s, id);
         } else {
             hyd_heap_replace_top(&grid->parked, -block.room_tokens);
         }
@@ -143,33 +186,58 @@ static void fill(struct mixed *mixed, const struct block *block, uint32_t d,
     }
 }
 
-/* The least loaded block with room; false when there is none. */
-static bool find(struct mixed *mixed, uint32_t row, double shard_tokens,
-                 struct block *ret_block)
+/* The top of a class becomes its least loaded block with room; false: there is none. */
+static bool settle(struct mixed *mixed, uint32_t row, uint32_t class,
+                   double shard_tokens, struct block *ret_block)
 {
     struct grid *grid = &mixed->grid[row];
+    struct hyd_heap *live = &grid->live[class];
     const double least_tokens =
         mixed->in->seqs->least_tokens / mixed->in->table->row[row].d;
 
-    unpark(mixed, row, shard_tokens);
-    while (grid->live.n_items > 0) {
-        const uint32_t top = hyd_heap_top_id(&grid->live);
+    while (live->n_items > 0) {
+        const uint32_t top = hyd_heap_top_id(live);
         const struct block block = look(mixed, row, top);
 
         mixed->placement->n_pops++;
         if (block.room_tokens < shard_tokens) {
-            (void)hyd_heap_pop(&grid->live);
+            (void)hyd_heap_pop(live);
             if (block.room_tokens >= least_tokens) {
                 hyd_heap_push(&grid->parked, -block.room_tokens, top);
             }
-        } else if (block.load_s > hyd_heap_top_key(&grid->live)) {
-            hyd_heap_replace_top(&grid->live, block.load_s);
+        } else if (block.load_s > hyd_heap_top_key(live)) {
+            hyd_heap_replace_top(live, block.load_s);
         } else {
             *ret_block = block;
             return true;
         }
     }
     return false;
+}
+
+/* Of the least loaded blocks of each class the one that ends first, fast ones first. */
+static bool find(struct mixed *mixed, uint32_t row, double shard_tokens, double time_s,
+                 struct block *ret_block)
+{
+    struct grid *grid = &mixed->grid[row];
+    double best_s = DBL_MAX;
+
+    unpark(mixed, row, shard_tokens);
+    for (uint32_t c = 0; c < grid->n_classes; c++) {
+        struct block block;
+        double end_s = 0.0;
+
+        if (!settle(mixed, row, c, shard_tokens, &block)) {
+            continue;
+        }
+        end_s = block.load_s +
+                (grid->slowest != NULL ? time_s / grid->slowest[block.number] : time_s);
+        if (end_s < best_s) {
+            best_s = end_s;
+            *ret_block = block;
+        }
+    }
+    return best_s < DBL_MAX;
 }
 
 static double ramp_start_s(const struct mixed *mixed, uint32_t microbatch)
@@ -233,13 +301,13 @@ static hyd_status place_one(struct mixed *mixed, uint32_t run, uint32_t at)
                 return st;
             }
         }
-        if (!find(mixed, row, shard_tokens, &block)) {
+        time_s = shard_s(mixed, run, row);
+        if (!find(mixed, row, shard_tokens, time_s, &block)) {
             if (in->trace != NULL) {
                 tell(mixed, run, in->seqs->id[at], row, NULL, 0.0);
             }
             continue;
         }
-        time_s = shard_s(mixed, run, row);
         if (grid->slowest != NULL) {
             time_s /= grid->slowest[block.number];
         }
@@ -247,7 +315,8 @@ static hyd_status place_one(struct mixed *mixed, uint32_t run, uint32_t at)
             tell(mixed, run, in->seqs->id[at], row, &block, time_s);
         }
         fill(mixed, &block, d, shard_tokens, time_s);
-        hyd_heap_replace_top(&grid->live, block.load_s + time_s);
+        hyd_heap_replace_top(&grid->live[class_of(mixed, grid, block.number)],
+                             block.load_s + time_s);
         placement->microbatch[at] = block.microbatch;
         placement->block[at] = block.number;
         placement->row[at] = (uint8_t)row;
@@ -272,6 +341,13 @@ static hyd_status take_cells(struct mixed *mixed)
     }
     hyd_place_middle_first(in->n_microbatches, mixed->middle);
     mixed->most_share = hyd_place_most_share(in);
+    for (uint32_t r = 0; in->speed != NULL && r < n_ranks; r++) {
+        const double speed = in->speed[r];
+
+        mixed->least_speed =
+            r == 0 || speed < mixed->least_speed ? speed : mixed->least_speed;
+        mixed->most_speed = speed > mixed->most_speed ? speed : mixed->most_speed;
+    }
     for (uint32_t m = 0; m < in->n_microbatches; m++) {
         const double start_s = ramp_start_s(mixed, m);
 

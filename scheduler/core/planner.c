@@ -295,7 +295,7 @@ static hyd_status order_microbatches(struct hyd_planner *planner,
     if (in->options.order == HYD_ORDER_HOT_MIDDLE) {
         st = hyd_order_hot_middle(hottest_s, n, arena, order);
     } else {
-        st = hyd_ramp_share(in->ramps, &shape, 0.0, arena, share);
+        st = hyd_ramp_share(in->ramps, &shape, arena, share);
         if (st == HYD_OK) {
             st = hyd_order_by_profile(hottest_s, share, n, arena, order);
         }

@@ -8,7 +8,7 @@
  * be longer than the first one by what the stages do while it travels.
  *
  * The middle of a long profile is flat and its ends do not depend on the length, so
- * profiles of more than REFERENCE_PER_STAGE * p positions are the reference of that
+ * profiles of more than HYD_RAMP_REFERENCE_PER_STAGE * p positions are the reference of that
  * length with a longer middle.
  */
 #include "scheduler/core/ramp.h"
@@ -16,12 +16,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "scheduler/core/line.h"
+#include "scheduler/core/ramp_work.h"
 
 #include "common/base/banned.h"
 
 enum {
-    REFERENCE_PER_STAGE = 6,
     GRID = 10,
     POLISH_STEPS = 400,
     MAX_KEPT = 4096, /* doubles, per entry; larger ones are not kept */
@@ -31,7 +30,6 @@ static const double POLISH_RATE = 0.02;
 
 struct entry {
     struct hyd_pipeline shape;
-    double limit;
     double *share;
     struct entry *next;
 };
@@ -64,43 +62,8 @@ void hyd_ramps_free(struct hyd_ramps *ramps)
     hyd_alloc_free(ramps->alloc, ramps);
 }
 
-struct work {
-    const struct hyd_pipeline_program *program;
-    double limit;
-    uint32_t n; /* M */
-    double *best; /* [n] */
-    double *tried;
-    double *path;
-    double *scratch;
-    double best_line;
-};
-
-/* Scale to mean 1; false when the largest share is over the limit. */
-static bool normalise(struct work *w)
-{
-    double sum = 0.0;
-    double most = 0.0;
-
-    for (uint32_t k = 0; k < w->n; k++) {
-        sum += w->tried[k];
-        most = w->tried[k] > most ? w->tried[k] : most;
-    }
-    for (uint32_t k = 0; k < w->n; k++) {
-        w->tried[k] *= w->n / sum;
-    }
-    return w->limit <= 0.0 || most * w->n / sum <= w->limit;
-}
-
-static void keep_if_shorter(struct work *w, double line)
-{
-    if (line < w->best_line) {
-        w->best_line = line;
-        memcpy(w->best, w->tried, w->n * sizeof *w->best);
-    }
-}
-
 /* Shares that start at `front` and `back` and grow as the critical path lets them. */
-static void family(struct work *w, double front, double back)
+static void family(struct hyd_ramp_work *w, double front, double back)
 {
     const struct hyd_pipeline *shape = &w->program->shape;
     const double reach = (double)shape->n_stages * shape->n_chunks - 1.0;
@@ -122,34 +85,13 @@ static void family(struct work *w, double front, double back)
     }
 }
 
-static void polish(struct work *w)
-{
-    const size_t most = HYD_RAMP_OPS / 2 / (w->program->n_ops + 1);
-    const uint32_t n_steps = most < POLISH_STEPS ? (uint32_t)most : POLISH_STEPS;
-
-    memcpy(w->tried, w->best, w->n * sizeof *w->tried);
-    for (uint32_t step = 1; step <= n_steps; step++) {
-        const double line = hyd_line_path(w->program, w->tried, w->scratch, w->path);
-        const double rate = POLISH_RATE / sqrt((double)step);
-
-        if (w->limit <= 0.0 || step > 1) {
-            keep_if_shorter(w, line);
-        }
-        for (uint32_t k = 0; k < w->n; k++) {
-            w->tried[k] *= 1.0 - rate * (w->path[k] - 1.0);
-        }
-        if (!normalise(w)) {
-            break;
-        }
-    }
-}
-
-static hyd_status make_direct(const struct hyd_pipeline *shape, double limit,
-                              struct hyd_arena *arena, double *ret_share)
+static hyd_status make_direct(const struct hyd_pipeline *shape, struct hyd_arena *arena,
+                              double *ret_share)
 {
     const struct hyd_arena_mark mark = hyd_arena_mark(arena);
     struct hyd_pipeline_program program;
-    struct work w = {.program = &program, .limit = limit, .n = shape->n_microbatches};
+    struct hyd_ramp_work w = {
+        .program = &program, .limit = HUGE_VAL, .n = shape->n_microbatches};
     hyd_status st = hyd_pipeline_program(shape, arena, &program, NULL);
     uint32_t n_grid = GRID;
 
@@ -157,12 +99,8 @@ static hyd_status make_direct(const struct hyd_pipeline *shape, double limit,
         goto out;
     }
     w.best = ret_share;
-    w.tried = hyd_arena_take(arena, w.n, sizeof *w.tried);
-    w.path = hyd_arena_take(arena, w.n, sizeof *w.path);
-    w.scratch = hyd_arena_take(arena, program.n_ops + hyd_line_scratch(&program),
-                               sizeof *w.scratch);
-    if (w.tried == NULL || w.path == NULL || w.scratch == NULL) {
-        st = HYD_ERR_NO_MEMORY;
+    st = hyd_ramp_take_work(&w, arena);
+    if (st != HYD_OK) {
         goto out;
     }
     for (uint32_t k = 0; k < w.n; k++) {
@@ -175,12 +113,11 @@ static hyd_status make_direct(const struct hyd_pipeline *shape, double limit,
     for (uint32_t a = 0; a < n_grid; a++) {
         for (uint32_t b = 0; b < n_grid; b++) {
             family(&w, 1.0 - (double)a / n_grid, 1.0 - (double)b / n_grid);
-            if (normalise(&w)) {
-                keep_if_shorter(&w, hyd_line_step(&program, w.tried, w.scratch));
-            }
+            hyd_ramp_normalise(&w);
+            hyd_ramp_keep_shorter(&w, hyd_line_step(&program, w.tried, w.scratch));
         }
     }
-    polish(&w);
+    hyd_ramp_polish(&w, POLISH_RATE, hyd_ramp_steps_that_pay(&w, POLISH_STEPS));
 
 out:
     hyd_arena_rewind(arena, mark);
@@ -197,7 +134,7 @@ static bool same_shape(const struct hyd_pipeline *a, const struct hyd_pipeline *
 
 /* The profile of at most reference length, kept or made. */
 static hyd_status reference(struct hyd_ramps *ramps, const struct hyd_pipeline *shape,
-                            double limit, struct hyd_arena *arena, double *ret_share)
+                            struct hyd_arena *arena, double *ret_share)
 {
     const size_t n = shape->n_microbatches;
     struct entry *entry = NULL;
@@ -205,19 +142,19 @@ static hyd_status reference(struct hyd_ramps *ramps, const struct hyd_pipeline *
 
     for (entry = ramps != NULL ? ramps->first : NULL; entry != NULL;
          entry = entry->next) {
-        if (same_shape(&entry->shape, shape) && entry->limit == limit) {
+        if (same_shape(&entry->shape, shape)) {
             memcpy(ret_share, entry->share, n * sizeof *ret_share);
             return HYD_OK;
         }
     }
-    st = make_direct(shape, limit, arena, ret_share);
+    st = make_direct(shape, arena, ret_share);
     if (st != HYD_OK || ramps == NULL || n > MAX_KEPT) {
         return st;
     }
     /* No memory to keep it is no reason to fail. */
     entry = hyd_arena_take(&ramps->arena, 1, sizeof *entry);
     if (entry != NULL) {
-        *entry = (struct entry){.shape = *shape, .limit = limit};
+        *entry = (struct entry){.shape = *shape};
         entry->share = hyd_arena_take(&ramps->arena, n, sizeof *entry->share);
         if (entry->share != NULL) {
             memcpy(entry->share, ret_share, n * sizeof *ret_share);
@@ -231,7 +168,8 @@ static hyd_status reference(struct hyd_ramps *ramps, const struct hyd_pipeline *
 /* Longest profile that is worked out as a whole, congruent to M. */
 static uint32_t reference_length(const struct hyd_pipeline *shape)
 {
-    const uint32_t most = REFERENCE_PER_STAGE * shape->n_stages * shape->n_chunks;
+    const uint32_t most =
+        HYD_RAMP_REFERENCE_PER_STAGE * shape->n_stages * shape->n_chunks;
     const uint32_t step = shape->n_chunks > 1 ? shape->chunk_group : 1;
 
     if (shape->n_microbatches <= most + step) {
@@ -241,7 +179,7 @@ static uint32_t reference_length(const struct hyd_pipeline *shape)
 }
 
 hyd_status hyd_ramp_share(struct hyd_ramps *ramps, const struct hyd_pipeline *shape,
-                          double limit, struct hyd_arena *arena, double *ret_share)
+                          struct hyd_arena *arena, double *ret_share)
 {
     const uint32_t n = shape->n_microbatches;
     struct hyd_pipeline shorter = *shape;
@@ -250,7 +188,7 @@ hyd_status hyd_ramp_share(struct hyd_ramps *ramps, const struct hyd_pipeline *sh
     uint32_t n_front = 0;
     hyd_status st = HYD_OK;
 
-    if (shape->n_stages == 1 || shape->forward_only || limit == 1.0) {
+    if (shape->n_stages == 1 || shape->forward_only) {
         /* Nothing to fill, or equal machines: flat is the shortest. */
         for (uint32_t k = 0; k < n; k++) {
             ret_share[k] = 1.0;
@@ -258,7 +196,7 @@ hyd_status hyd_ramp_share(struct hyd_ramps *ramps, const struct hyd_pipeline *sh
         return HYD_OK;
     }
     shorter.n_microbatches = reference_length(shape);
-    st = reference(ramps, &shorter, limit, arena, ret_share);
+    st = reference(ramps, &shorter, arena, ret_share);
     if (st != HYD_OK || shorter.n_microbatches == n) {
         return st;
     }

@@ -10,7 +10,8 @@
  * Owns     struct hyd_ramps keeps the profiles it made, in memory of its own, so that a
  *          job pays for them once. What it gives does not depend on what it keeps.
  * Threads  one thread at a time per struct hyd_ramps.
- * Cost     first use of a pipeline: HYD_RAMP_OPS operations at most, later O(M).
+ * Cost     share: first use of a pipeline at most 2^23 operations, later O(M); fit:
+ *          n_steps times the operations of a pipeline of 12 p positions.
  * Source   scheduler/README.md "The ramp".
  */
 #ifndef HYD_SCHEDULER_CORE_RAMP_H
@@ -21,8 +22,6 @@
 #include "common/base/error.h"
 #include "scheduler/core/pipeline.h"
 
-enum { HYD_RAMP_OPS = 1 << 23 };
-
 struct hyd_ramps; /* opaque */
 
 /* alloc is lent until hyd_ramps_free. */
@@ -32,12 +31,29 @@ HYD_MUST_CHECK hyd_status hyd_ramps_create(const struct hyd_alloc *alloc,
 /* NULL is fine. */
 void hyd_ramps_free(struct hyd_ramps *ramps);
 
-/*
- * The profile for a pipeline, M microbatches. ramps may be NULL: worked out anew.
- * limit is the largest share allowed, as a multiple of the mean; 0: none.
- */
+/* The profile for a pipeline, M microbatches. ramps may be NULL: worked out anew. */
 HYD_MUST_CHECK hyd_status hyd_ramp_share(struct hyd_ramps *ramps,
-                                         const struct hyd_pipeline *shape, double limit,
+                                         const struct hyd_pipeline *shape,
                                          struct hyd_arena *arena, double *ret_share);
+
+/* What a batch asks of a profile. */
+struct hyd_ramp_fit {
+    /* Microbatches longer than anybody wants them, multiples of the others' mean. */
+    const double *giant; /* [n_giants] largest first */
+    uint32_t n_giants;
+    double limit; /* largest share the others may have; below 1 counts as 1 */
+    uint32_t n_steps; /* how long the others are improved */
+};
+
+/*
+ * Fit a profile to a batch. Giants take the places of the largest shares, the middle
+ * first, and only where they are above it; the others lean against them, since what waits
+ * for a giant may as well carry load. No other share exceeds the limit, which is what the
+ * cap leaves. The mean of the others stays 1. Gives how many giants found a place.
+ */
+HYD_MUST_CHECK hyd_status hyd_ramp_fit(const struct hyd_pipeline *shape,
+                                       const struct hyd_ramp_fit *fit,
+                                       struct hyd_arena *arena, double *share,
+                                       uint32_t *ret_n_seated);
 
 #endif

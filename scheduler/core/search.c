@@ -3,9 +3,15 @@
 
 #include <float.h>
 
+#include "common/base/sort.h"
+#include "scheduler/core/search_try.h"
 #include "scheduler/core/search_walk.h"
 
 #include "common/base/banned.h"
+
+enum { INDEX_BITS = 16 };
+
+_Static_assert(HYD_MAX_RANKS <= 1 << INDEX_BITS, "a rank must fit below its speed");
 
 static hyd_status no_memory(struct hyd_error *err)
 {
@@ -58,14 +64,57 @@ hyd_status hyd_search_run(struct hyd_search *search, struct hyd_error *err)
     return HYD_OK;
 }
 
-/* Nodes by their slowest rank, ranks inside a node by speed: like speeds together. */
-static hyd_status sort_by_speed(struct hyd_search *search)
+/* Sorts descending by speed, ties by index. */
+static uint64_t speed_key(double speed, uint32_t index)
+{
+    const uint64_t low = (1U << INDEX_BITS) - 1U;
+
+    return (~hyd_sort_key_double(speed) & ~low) | index;
+}
+
+/* Nodes by their slowest rank, ranks inside a node by speed: like speeds together. The
+ * last node stays last when it is not whole, so that the others keep their edges. */
+static void sort_ranks(const struct hyd_pool *pool, uint64_t *key, uint64_t *scratch,
+                       uint32_t *ret_rank)
+{
+    const uint32_t low = (1U << INDEX_BITS) - 1U;
+    const uint32_t node =
+        pool->ranks_per_node < pool->n_ranks ? pool->ranks_per_node : pool->n_ranks;
+    const uint32_t n_nodes = node > 0 ? pool->n_ranks / node : 0;
+    uint32_t n = 0;
+
+    for (uint32_t k = 0; k < n_nodes; k++) {
+        key[k] = speed_key(hyd_place_slowest(pool->speed, k * node, node), k);
+    }
+    hyd_sort_u64(key, scratch, n_nodes);
+    for (uint32_t k = 0; k < n_nodes; k++) {
+        ret_rank[(size_t)k * node] = (uint32_t)(key[k] & low) * node;
+    }
+    while (n < pool->n_ranks) {
+        const uint32_t first = n < n_nodes * node ? ret_rank[n] : n;
+        const uint32_t count = pool->n_ranks - n < node ? pool->n_ranks - n : node;
+
+        for (uint32_t k = 0; k < count; k++) {
+            key[k] = speed_key(pool->speed[first + k], first + k);
+        }
+        hyd_sort_u64(key, scratch, count);
+        for (uint32_t k = 0; k < count; k++) {
+            ret_rank[n + k] = (uint32_t)(key[k] & low);
+        }
+        n += count;
+    }
+}
+
+static hyd_status number_ranks(struct hyd_search *search)
 {
     const struct hyd_pool *pool = &search->in->pool;
     const uint32_t n = pool->n_ranks;
+    struct hyd_arena *arena = search->arena;
+    uint64_t *key = NULL;
+    uint64_t *scratch = NULL;
 
     search->speed_sum = n;
-    search->rank = hyd_arena_take(search->arena, n, sizeof *search->rank);
+    search->rank = hyd_arena_take(arena, n, sizeof *search->rank);
     if (search->rank == NULL) {
         return HYD_ERR_NO_MEMORY;
     }
@@ -75,10 +124,13 @@ static hyd_status sort_by_speed(struct hyd_search *search)
     if (pool->speed == NULL) {
         return HYD_OK;
     }
-    search->speed = hyd_arena_take(search->arena, n, sizeof *search->speed);
-    if (search->speed == NULL) {
+    search->speed = hyd_arena_take(arena, n, sizeof *search->speed);
+    key = hyd_arena_take(arena, n, sizeof *key);
+    scratch = hyd_arena_take(arena, n, sizeof *scratch);
+    if (search->speed == NULL || key == NULL || scratch == NULL) {
         return HYD_ERR_NO_MEMORY;
     }
+    sort_ranks(pool, key, scratch, search->rank);
     search->speed_sum = 0.0;
     for (uint32_t r = 0; r < n; r++) {
         search->speed[r] = pool->speed[search->rank[r]];
@@ -102,7 +154,7 @@ hyd_status hyd_search_init(struct hyd_search *search, const struct hyd_plan_inpu
     if (st != HYD_OK) {
         return st;
     }
-    if (sort_by_speed(search) != HYD_OK) {
+    if (number_ranks(search) != HYD_OK) {
         return no_memory(err);
     }
     fewest =

@@ -30,8 +30,8 @@ struct hyd_search {
     struct hyd_degree_table table;
     struct hyd_target_sums sums;
     double speed_sum;
-    uint32_t *rank; /* [n_ranks] real rank of the planner's, like speeds together */
-    double *speed; /* [n_ranks] of the planner's ranks; NULL: all 1 */
+    uint32_t *rank; /* [n_ranks] in mixed placements: like speeds together */
+    double *speed; /* [n_ranks] by these numbers; NULL: all 1 */
 
     struct hyd_placement best; /* of what was tried */
     uint32_t *order; /* [best.n_microbatches]: order[k] runs k-th */

@@ -14,8 +14,7 @@
 #include <float.h>
 #include <string.h>
 
-#include "scheduler/core/ramp.h"
-#include "scheduler/core/trial.h"
+#include "scheduler/core/search_try.h"
 
 #include "common/base/banned.h"
 
@@ -34,13 +33,31 @@ struct move {
     int candidate;
     int theta;
     bool other_cells;
+    bool other_ramp;
 };
 
 static const struct move MOVE[] = {
-    {0, 1, false},  {0, -1, false}, {0, 0, true},  {1, 0, false},  {2, 0, false},
-    {-1, 0, false}, {3, 0, false},  {0, 1, true},  {0, -1, true},  {0, 2, true},
-    {0, -2, true},  {1, 0, true},   {1, 1, false}, {1, -1, false}, {2, 0, true},
-    {0, 2, false},  {0, -2, false}, {2, 1, false}, {2, -1, false}, {4, 0, false},
+    {.theta = 1},
+    {.theta = -1},
+    {.other_cells = true},
+    {.candidate = 1},
+    {.other_ramp = true},
+    {.candidate = 2},
+    {.candidate = -1},
+    {.candidate = 3},
+    {.theta = 1, .other_cells = true},
+    {.theta = -1, .other_cells = true},
+    {.theta = 2, .other_cells = true},
+    {.theta = -2, .other_cells = true},
+    {.candidate = 1, .other_cells = true},
+    {.candidate = 1, .theta = 1},
+    {.candidate = 1, .theta = -1},
+    {.candidate = 2, .other_cells = true},
+    {.theta = 2},
+    {.theta = -2},
+    {.candidate = 2, .theta = 1},
+    {.candidate = 2, .theta = -1},
+    {.candidate = 4},
 };
 enum { N_MOVES = sizeof MOVE / sizeof MOVE[0] };
 
@@ -51,176 +68,80 @@ struct point {
     int candidate;
     int theta;
     bool exclusive;
-};
-
-/* One candidate of M while it is tried. */
-struct stage {
-    struct hyd_candidate candidate;
-    struct hyd_trial_bench bench;
-    double *share;
-    uint8_t *row; /* [n_runs] */
-    uint32_t *order;
+    bool plain; /* the ramp knows no giants */
 };
 
 struct walk {
     struct hyd_search *search;
+    struct hyd_search_try try;
+    const struct hyd_microbatches_in *in;
     const struct hyd_candidate *candidate;
     int n_candidates;
     bool cells[2]; /* may they be mixed, exclusive? */
-    struct hyd_placement placement; /* scratch: the worse of two */
-    struct hyd_arena_mark mark; /* before the open stage */
-    int open; /* candidate of the stage; -1: none */
-    struct stage stage;
-    double step_s[HYD_MAX_CANDIDATES][N_THETAS][2]; /* < 0: not tried */
+    double *share[HYD_MAX_CANDIDATES][2]; /* profiles, plain or not */
+    bool has_share[HYD_MAX_CANDIDATES][2];
+    int open; /* candidate of the try; -1: none */
+    bool open_plain;
+    double step_s[HYD_MAX_CANDIDATES][N_THETAS][2][2]; /* < 0: not tried */
     uint32_t n_tries;
 };
 
-void hyd_search_tell(const struct hyd_search *search, enum hyd_trace_kind kind,
-                     const struct hyd_candidate *candidate, double theta, double step_s,
-                     bool exclusive)
+/* The profile of a candidate, made once. A limited one is not kept. */
+static hyd_status find_share(struct walk *walk, int k, bool plain, double limit,
+                             const double **ret_share)
 {
-    const struct hyd_trace_event event = {
-        .kind = kind,
-        .n_microbatches = candidate->n_microbatches,
-        .exclusive = exclusive,
-        .target_s = candidate->target_s,
-        .predicted_s = candidate->predicted_s,
-        .theta = theta,
-        .time_s = step_s,
+    const size_t kind = plain ? 1 : 0;
+    const struct hyd_profile_wish wish = {
+        .n_microbatches = walk->candidate[k].n_microbatches,
+        .target_s = walk->candidate[k].target_s,
+        .limit = limit,
+        .plain = plain,
+        .n_steps = HYD_PROFILE_FINE,
     };
-
-    hyd_trace_emit(search->in->trace, &event);
-}
-
-/* The degree of each length, as chosen. */
-static void tell_degrees(const struct hyd_search *search, const struct stage *stage,
-                         double target_s)
-{
-    const struct hyd_seqs *seqs = &search->seqs;
-
-    for (uint32_t k = 0; search->in->trace != NULL && k < seqs->n_runs; k++) {
-        const struct hyd_trace_event event = {
-            .kind = HYD_TRACE_DEGREE,
-            .seq = seqs->id[seqs->run_first[k]],
-            .degree = search->table.row[stage->row[k]].d,
-            .tokens = seqs->tokens[k],
-            .time_s = hyd_degree_s(&search->table, stage->row[k], seqs->tokens[k],
-                                   seqs->extra_s[k]),
-            .target_s = target_s,
-        };
-
-        hyd_trace_emit(search->in->trace, &event);
-    }
-}
-
-/* Keep a better placement: swap the arrays, copy the order. */
-static void keep(struct walk *walk, double step_s)
-{
-    struct hyd_search *search = walk->search;
-    const struct hyd_placement better = walk->placement;
-
-    walk->placement = search->best;
-    search->best = better;
-    search->step_s = step_s;
-    memcpy(search->order, walk->stage.order,
-           better.n_microbatches * sizeof *search->order);
-}
-
-/* Place and simulate once; *ret_step_s is DBL_MAX when there is no placement. */
-static hyd_status try_one(struct walk *walk, double theta, bool exclusive,
-                          double *ret_step_s)
-{
-    struct hyd_search *search = walk->search;
-    struct stage *stage = &walk->stage;
-    const struct hyd_place_in in = {
-        .seqs = &search->seqs,
-        .table = &search->table,
-        .speed = search->speed,
-        .row = stage->row,
-        .share = stage->share,
-        .n_microbatches = stage->candidate.n_microbatches,
-        .target_s = stage->candidate.target_s,
-        .theta = theta,
-        .trace = search->in->trace,
-    };
-    double step_s = DBL_MAX;
+    uint32_t n_giants = 0;
     hyd_status st = HYD_OK;
 
-    hyd_search_tell(search, HYD_TRACE_TRY, &stage->candidate, theta, 0.0, exclusive);
-    hyd_degree_choose(&search->table, &search->seqs, theta * in.target_s, stage->row);
-    tell_degrees(search, stage, theta * in.target_s);
-    st = exclusive ? hyd_place_exclusive(&in, search->arena, &walk->placement)
-                   : hyd_place_mixed(&in, search->arena, &walk->placement);
-    search->n_tries++;
-    search->n_pops += walk->placement.n_pops;
-    if (st == HYD_OK) {
-        st = hyd_trial_run(&stage->bench, &walk->placement, stage->share, search->arena,
-                           stage->order, &step_s);
+    if (!walk->has_share[k][kind] || limit > 0.0) {
+        st = hyd_microbatches_profile(walk->in, &wish, walk->search->arena,
+                                      walk->share[k][kind], &n_giants);
+        walk->has_share[k][kind] = st == HYD_OK && limit == 0.0;
     }
-    if (st != HYD_OK && st != HYD_ERR_INFEASIBLE) {
-        return st;
-    }
-    hyd_search_tell(search, HYD_TRACE_RESULT, &stage->candidate, theta,
-                    st == HYD_OK ? step_s : -1.0, exclusive);
-    if (step_s < search->step_s) {
-        keep(walk, step_s);
-    }
-    *ret_step_s = step_s;
-    return HYD_OK;
+    *ret_share = walk->share[k][kind];
+    return st;
 }
 
-static void close_stage(struct walk *walk)
+static hyd_status open_try(struct walk *walk, int k, bool plain, double limit)
 {
-    if (walk->open >= 0) {
-        hyd_arena_rewind(walk->search->arena, walk->mark);
-        walk->open = -1;
-    }
-}
-
-/* What all placements of one M share; limit is that of the ramp. */
-static hyd_status open_stage(struct walk *walk, int k, double limit)
-{
-    struct hyd_search *search = walk->search;
-    struct hyd_arena *arena = search->arena;
-    const uint32_t n_mb = walk->candidate[k].n_microbatches;
-    const struct hyd_pipeline shape = hyd_pipeline_of(search->in, n_mb);
-    struct stage *stage = &walk->stage;
+    const double *share = NULL;
     hyd_status st = HYD_OK;
 
-    close_stage(walk);
-    walk->mark = hyd_arena_mark(arena);
+    hyd_search_try_close(&walk->try);
     walk->open = k;
-    stage->candidate = walk->candidate[k];
-    stage->share = hyd_arena_take(arena, n_mb, sizeof *stage->share);
-    stage->order = hyd_arena_take(arena, n_mb, sizeof *stage->order);
-    stage->row = hyd_arena_take(arena, search->seqs.n_runs, sizeof *stage->row);
-    if (stage->share == NULL || stage->order == NULL || stage->row == NULL) {
-        return HYD_ERR_NO_MEMORY;
-    }
-    st = hyd_ramp_share(search->in->ramps, &shape, limit, arena, stage->share);
+    walk->open_plain = plain;
+    st = find_share(walk, k, plain, limit, &share);
     if (st == HYD_OK) {
-        st = hyd_trial_bench_init(&stage->bench, search->in, &search->seqs,
-                                  &search->table, n_mb, arena);
-        stage->bench.speed = search->speed;
+        st = hyd_search_try_open(&walk->try, &walk->candidate[k], share);
     }
     return st;
 }
 
 static double *step_of(struct walk *walk, struct point at)
 {
-    return &walk->step_s[at.candidate][at.theta][at.exclusive ? 1 : 0];
+    return &walk->step_s[at.candidate][at.theta][at.exclusive ? 1 : 0]
+                        [at.plain ? 1 : 0];
 }
 
 static hyd_status probe(struct walk *walk, struct point at)
 {
     hyd_status st = HYD_OK;
 
-    if (walk->open != at.candidate) {
-        st = open_stage(walk, at.candidate, 0.0);
+    if (walk->open != at.candidate || walk->open_plain != at.plain) {
+        st = open_try(walk, at.candidate, at.plain, 0.0);
     }
     walk->n_tries++;
     if (st == HYD_OK) {
-        st = try_one(walk, THETA[at.theta], at.exclusive, step_of(walk, at));
+        st = hyd_search_try_run(&walk->try, THETA[at.theta], at.exclusive,
+                                step_of(walk, at));
     }
     return st;
 }
@@ -231,6 +152,7 @@ static bool is_open(struct walk *walk, struct point at)
     return at.candidate >= 0 && at.candidate < walk->n_candidates && at.theta >= 0 &&
            at.theta < N_THETAS && walk->cells[at.exclusive ? 1 : 0] &&
            walk->candidate[at.candidate].predicted_s < walk->search->step_s &&
+           (!at.plain || walk->candidate[at.candidate].n_giants > 0) &&
            *step_of(walk, at) < 0.0;
 }
 
@@ -244,6 +166,7 @@ static hyd_status move_on(struct walk *walk, uint32_t most_tries, struct point *
             .candidate = at->candidate + MOVE[k].candidate,
             .theta = at->theta + MOVE[k].theta,
             .exclusive = at->exclusive != MOVE[k].other_cells,
+            .plain = at->plain != MOVE[k].other_ramp,
         };
         const double before_s = walk->search->step_s;
         hyd_status st = HYD_OK;
@@ -272,7 +195,9 @@ static hyd_status sweep(struct walk *walk, struct point *at)
 
     for (int k = 0; st == HYD_OK && k < n_points; k++) {
         /* Mixed and exclusive in turn, then the next scale but one. */
-        const struct point next = {k / N_THETAS, k % N_THETAS / 2 * 2, k % 2 == 1};
+        const struct point next = {.candidate = k / N_THETAS,
+                                   .theta = k % N_THETAS / 2 * 2,
+                                   .exclusive = k % 2 == 1};
 
         if (walk->search->step_s == DBL_MAX && is_open(walk, next)) {
             st = probe(walk, next);
@@ -282,15 +207,33 @@ static hyd_status sweep(struct walk *walk, struct point *at)
     return st;
 }
 
-static void forget(struct walk *walk)
+/* Begin with these candidates. */
+static hyd_status set_candidates(struct walk *walk,
+                                 const struct hyd_candidate *candidate, int count)
 {
-    close_stage(walk);
-    for (size_t k = 0; k < HYD_MAX_CANDIDATES; k++) {
-        for (size_t theta = 0; theta < N_THETAS; theta++) {
-            walk->step_s[k][theta][0] = -1.0;
-            walk->step_s[k][theta][1] = -1.0;
+    hyd_search_try_close(&walk->try);
+    walk->open = -1;
+    walk->candidate = candidate;
+    walk->n_candidates = count;
+    for (int k = 0; k < count; k++) {
+        for (size_t kind = 0; kind < 2; kind++) {
+            walk->has_share[k][kind] = false;
+            walk->share[k][kind] =
+                hyd_arena_take(walk->search->arena, candidate[k].n_microbatches,
+                               sizeof *walk->share[k][kind]);
+            if (walk->share[k][kind] == NULL) {
+                return HYD_ERR_NO_MEMORY;
+            }
         }
     }
+    for (size_t k = 0; k < HYD_MAX_CANDIDATES; k++) {
+        for (size_t theta = 0; theta < N_THETAS; theta++) {
+            for (size_t kind = 0; kind < 4; kind++) {
+                walk->step_s[k][theta][kind / 2][kind % 2] = -1.0;
+            }
+        }
+    }
+    return HYD_OK;
 }
 
 static hyd_status walk_candidates(struct walk *walk)
@@ -301,9 +244,8 @@ static hyd_status walk_candidates(struct walk *walk)
     bool moved = true;
     hyd_status st = HYD_OK;
 
-    forget(walk);
     for (int cells = 0; st == HYD_OK && cells < 2; cells++) {
-        const struct point start = {0, at.theta, cells == 1};
+        const struct point start = {.theta = at.theta, .exclusive = cells == 1};
         const double before_s = walk->search->step_s;
 
         if (is_open(walk, start) && (walk->n_tries < most || before_s == DBL_MAX)) {
@@ -323,20 +265,21 @@ static hyd_status walk_candidates(struct walk *walk)
         walk->search->step_s < DBL_MAX) {
         double step_s = 0.0;
 
-        st = open_stage(walk, at.candidate, LOW_RAMP);
+        st = open_try(walk, at.candidate, at.plain, LOW_RAMP);
         if (st == HYD_OK) {
-            st = try_one(walk, THETA[at.theta], at.exclusive, &step_s);
+            st = hyd_search_try_run(&walk->try, THETA[at.theta], at.exclusive, &step_s);
         }
     }
-    close_stage(walk);
+    hyd_search_try_close(&walk->try);
+    walk->open = -1;
     return st;
 }
 
 /* No candidate could be placed: more microbatches until one can. */
-static hyd_status rescue(struct walk *walk, const struct hyd_microbatches_in *in,
-                         uint32_t most)
+static hyd_status rescue(struct walk *walk, uint32_t most)
 {
-    const uint32_t step = in->in->pool.vpp_group > 1 ? in->in->pool.vpp_group : 1;
+    const struct hyd_plan_input *in = walk->search->in;
+    const uint32_t step = in->pool.vpp_group > 1 ? in->pool.vpp_group : 1;
     uint32_t n_mb = most;
     hyd_status st = HYD_OK;
 
@@ -349,10 +292,11 @@ static hyd_status rescue(struct walk *walk, const struct hyd_microbatches_in *in
             break;
         }
         candidate.n_microbatches = n_mb;
-        st = hyd_microbatches_predict(in, walk->search->arena, &candidate, NULL);
+        st = hyd_microbatches_predict(walk->in, walk->search->arena, &candidate, NULL);
         if (st == HYD_OK) {
-            walk->candidate = &candidate;
-            walk->n_candidates = 1;
+            st = set_candidates(walk, &candidate, 1);
+        }
+        if (st == HYD_OK) {
             st = walk_candidates(walk);
         }
     }
@@ -381,19 +325,22 @@ hyd_status hyd_search_walk(struct hyd_search *search,
     if (walk == NULL || search->order == NULL ||
         hyd_placement_init(search->seqs.n_seqs, search->arena, &search->best) !=
             HYD_OK ||
-        hyd_placement_init(search->seqs.n_seqs, search->arena, &walk->placement) !=
+        hyd_placement_init(search->seqs.n_seqs, search->arena, &walk->try.placement) !=
             HYD_OK) {
         return HYD_ERR_NO_MEMORY;
     }
     walk->search = search;
-    walk->candidate = candidate;
-    walk->n_candidates = (int)count;
+    walk->try.search = search;
+    walk->in = in;
     walk->cells[0] = cells != HYD_CELLS_EXCLUSIVE;
     walk->cells[1] = cells != HYD_CELLS_MIXED;
     walk->open = -1;
-    st = walk_candidates(walk);
+    st = set_candidates(walk, candidate, (int)count);
+    if (st == HYD_OK) {
+        st = walk_candidates(walk);
+    }
     if (st == HYD_OK && search->step_s == DBL_MAX && is_free) {
-        st = rescue(walk, in, most);
+        st = rescue(walk, most);
     }
     return st;
 }

@@ -17,9 +17,4 @@ HYD_MUST_CHECK hyd_status hyd_search_walk(struct hyd_search *search,
                                           const struct hyd_candidate *candidate,
                                           uint32_t count);
 
-/* Tell the input's listener about a candidate or a placement. */
-void hyd_search_tell(const struct hyd_search *search, enum hyd_trace_kind kind,
-                     const struct hyd_candidate *candidate, double theta, double step_s,
-                     bool exclusive);
-
 #endif

@@ -29,7 +29,7 @@ static double bound_of(const struct hyd_pipeline *shape, uint32_t n_rounds,
         hyd_pipeline_program(shape, &arena, &program, NULL) != HYD_OK ||
         hyd_line_bound_mixed(&program, n_rounds, &arena, &mixed) != HYD_OK ||
         hyd_line_bound(&program, &arena, &other) != HYD_OK ||
-        hyd_ramp_share(NULL, shape, 0.0, &arena, share) != HYD_OK) {
+        hyd_ramp_share(NULL, shape, &arena, share) != HYD_OK) {
         abort();
     }
     scratch = calloc(hyd_line_scratch(&program), sizeof *scratch);

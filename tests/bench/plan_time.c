@@ -80,7 +80,7 @@ static double time_ramp(const struct hyd_plan_input *in, uint32_t n_microbatches
 
     hyd_arena_init(&arena, hyd_alloc_system());
     start_s = hyd_clock_thread_cpu_s();
-    if (share == NULL || hyd_ramp_share(NULL, &shape, 0.0, &arena, share) != HYD_OK) {
+    if (share == NULL || hyd_ramp_share(NULL, &shape, &arena, share) != HYD_OK) {
         abort();
     }
     time_s = hyd_clock_thread_cpu_s() - start_s;

@@ -13,6 +13,7 @@ foreach(name
     plan_build
     plan_check
     planner
+    ramp
     seqs
     simulate
     target)

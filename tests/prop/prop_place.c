@@ -106,36 +106,76 @@ struct choice {
     bool found;
 };
 
+static double most_speed(const struct bench *bench)
+{
+    double most = 0.0;
+
+    for (uint32_t r = 0; bench->place.speed != NULL && r < bench->table.n_ranks; r++) {
+        most = bench->place.speed[r] > most ? bench->place.speed[r] : most;
+    }
+    return most;
+}
+
+static uint32_t class_of(const struct bench *bench, uint32_t first, uint32_t d)
+{
+    const double *speed = bench->place.speed;
+
+    return speed == NULL ? 0
+                         : hyd_place_speed_class(
+                               hyd_place_slowest(speed, first, d),
+                               hyd_place_slowest(speed, 0, bench->table.n_ranks),
+                               most_speed(bench));
+}
+
+/* Largest load and least room of a block. */
+static void look(const struct cells *cells, uint32_t m, uint32_t first, uint32_t d,
+                 double *ret_load_s, double *ret_room)
+{
+    *ret_load_s = 0.0;
+    *ret_room = HUGE_VAL;
+    for (uint32_t r = first; r < first + d; r++) {
+        *ret_load_s =
+            cells->load_s[m][r] > *ret_load_s ? cells->load_s[m][r] : *ret_load_s;
+        *ret_room = cells->room[m][r] < *ret_room ? cells->room[m][r] : *ret_room;
+    }
+}
+
 /* The rule in words: least loaded block with room, middle microbatches first, then the
- * first block. */
+ * first block; of the least loaded of each speed class the one that ends first. */
 static struct choice scan(const struct bench *bench, const struct cells *cells,
-                          uint32_t row, double shard_tokens)
+                          uint32_t row, double shard_tokens, double time_s)
 {
     const struct hyd_degree *degree = &bench->table.row[row];
     const uint32_t n_mb = bench->place.n_microbatches;
     uint32_t middle[MAX_MICROBATCHES];
-    struct choice best = {.found = false};
+    struct choice best[HYD_SPEED_CLASSES] = {{.found = false}};
+    struct choice first_end = {.found = false};
+    double end_s = HUGE_VAL;
 
     hyd_place_middle_first(n_mb, middle);
-    for (uint32_t k = 0; k < n_mb; k++) {
-        for (uint32_t b = 0; b < degree->n_blocks; b++) {
-            const uint32_t first = hyd_degree_block(degree, b);
-            double load_s = 0.0;
-            double room = HUGE_VAL;
+    for (uint32_t k = 0; k < n_mb * degree->n_blocks; k++) {
+        const uint32_t m = middle[k / degree->n_blocks];
+        const uint32_t b = k % degree->n_blocks;
+        const uint32_t first = hyd_degree_block(degree, b);
+        struct choice *of_class = &best[class_of(bench, first, degree->d)];
+        double load_s = 0.0;
+        double room = 0.0;
 
-            for (uint32_t r = first; r < first + degree->d; r++) {
-                const double cell_s = cells->load_s[middle[k]][r];
-
-                load_s = cell_s > load_s ? cell_s : load_s;
-                room =
-                    cells->room[middle[k]][r] < room ? cells->room[middle[k]][r] : room;
-            }
-            if (room >= shard_tokens && (!best.found || load_s < best.load_s)) {
-                best = (struct choice){middle[k], b, load_s, true};
-            }
+        look(cells, m, first, degree->d, &load_s, &room);
+        if (room >= shard_tokens && (!of_class->found || load_s < of_class->load_s)) {
+            *of_class = (struct choice){m, b, load_s, true};
         }
     }
-    return best;
+    for (uint32_t c = 0; c < HYD_SPEED_CLASSES; c++) {
+        const double speed = hyd_place_slowest(
+            bench->place.speed, hyd_degree_block(degree, best[c].block), degree->d);
+
+        if (best[c].found && best[c].load_s + time_s / speed < end_s) {
+            end_s = best[c].load_s + time_s / speed;
+            first_end = best[c];
+        }
+    }
+    return first_end;
 }
 
 static void start_cells(const struct bench *bench, struct cells *cells)
@@ -162,10 +202,10 @@ static const char *step_by_scan(const struct bench *bench, struct cells *cells,
     for (uint32_t row = bench->row[run]; row < bench->table.n_rows; row++) {
         const struct hyd_degree *degree = &bench->table.row[row];
         const double shard_tokens = bench->seqs.tokens[run] / degree->d;
-        const struct choice best = scan(bench, cells, row, shard_tokens);
-        const uint32_t first = hyd_degree_block(degree, best.block);
         double time_s = hyd_degree_s(&bench->table, row, bench->seqs.tokens[run],
                                      bench->seqs.extra_s[run]);
+        const struct choice best = scan(bench, cells, row, shard_tokens, time_s);
+        const uint32_t first = hyd_degree_block(degree, best.block);
 
         if (!best.found) {
             continue;

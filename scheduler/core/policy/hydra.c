@@ -27,7 +27,11 @@ static void add_group(const struct hyd_search *search, uint32_t row, uint32_t bl
     const struct hyd_degree *degree = &search->table.row[row];
     const uint32_t first = hyd_degree_block(degree, block);
 
-    hyd_plan_build_group(builder, search->rank + first, degree->d);
+    if (search->best.exclusive) {
+        hyd_plan_build_block(builder, first, degree->d);
+    } else {
+        hyd_plan_build_group(builder, search->rank + first, degree->d);
+    }
 }
 
 static hyd_status assemble(const struct hyd_search *search, struct hyd_plan *ret_plan,

@@ -204,6 +204,49 @@ static void hydra_keeps_the_number_of_microbatches_it_is_given(void **state)
     close_bench(&bench);
 }
 
+/* Slow ranks take less: the step grows by what the pool lost, not by what they need. */
+static void hydra_gives_slow_ranks_less(void **state)
+{
+    struct bench bench;
+    const struct hyd_plan *plan = NULL;
+    double full_speed_s = 0.0;
+    double sum_s[8] = {0.0};
+
+    (void)state;
+    open_bench(&bench);
+    real_looking_input(&bench);
+    for (uint32_t i = 0; i < MAX_SEQS; i++) {
+        bench.length[i] = 500 + i * 20;
+    }
+    bench.in.pool.n_ranks = 8;
+    for (uint32_t r = 0; r < 8; r++) {
+        bench.speed[r] = r == 3 ? 0.7 : 1.0;
+    }
+    assert_int_equal(hyd_planner_plan(bench.planner, &bench.in, &plan, NULL), HYD_OK);
+    full_speed_s = plan->figures.step_s;
+    bench.in.pool.speed = bench.speed;
+    assert_int_equal(hyd_planner_plan(bench.planner, &bench.in, &plan, NULL), HYD_OK);
+    /* 8 / 7.7 = 1.04 at best; 1 / 0.7 = 1.43 for a plan that knows of no speeds. */
+    assert_true(plan->figures.step_s < 1.3 * full_speed_s);
+    for (uint32_t g = 0; g < plan->n_groups; g++) {
+        const struct hyd_plan_group *group = &plan->group[g];
+
+        for (uint32_t i = 0; i < group->n_ids; i++) {
+            const double time_s = hyd_cost_shard_s(
+                &bench.cost, bench.length[plan->id[group->first_id + i]], 0.0, group->u,
+                group->r);
+
+            for (uint32_t k = 0; k < group->n_ranks; k++) {
+                sum_s[plan->rank[group->first_rank + k]] += time_s;
+            }
+        }
+    }
+    for (uint32_t r = 0; r < 8; r++) {
+        assert_true(r == 3 || sum_s[3] < 0.95 * sum_s[r]);
+    }
+    close_bench(&bench);
+}
+
 static void hydra_allocates_nothing_after_warm_up(void **state)
 {
     struct hyd_fault_alloc fault;
@@ -260,6 +303,7 @@ int main(void)
         cmocka_unit_test(hydra_gives_proved_plans_for_any_input),
         cmocka_unit_test(hydra_search_predicts_the_step_of_its_plan),
         cmocka_unit_test(hydra_keeps_the_number_of_microbatches_it_is_given),
+        cmocka_unit_test(hydra_gives_slow_ranks_less),
         cmocka_unit_test(hydra_allocates_nothing_after_warm_up),
         cmocka_unit_test(hydra_survives_every_failed_allocation),
     };

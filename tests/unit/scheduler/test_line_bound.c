@@ -206,7 +206,7 @@ static void line_table_is_below_the_ramp(void **state)
             hyd_arena_init(&arena, hyd_alloc_system());
             assert_int_equal(hyd_pipeline_program(&shape, &arena, &program, NULL),
                              HYD_OK);
-            assert_int_equal(hyd_ramp_share(NULL, &shape, 0.0, &arena, share), HYD_OK);
+            assert_int_equal(hyd_ramp_share(NULL, &shape, &arena, share), HYD_OK);
             best = hyd_line_step(&program, share, scratch);
             assert_true(row->cells[i] <= best * (1.0 + 1e-9));
             assert_true(row->cells[i] >= shape.n_microbatches);

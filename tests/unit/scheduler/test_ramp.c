@@ -1,0 +1,265 @@
+/* Ramps shorten a pipeline of one rank, make room for giants and respect the cap. */
+#include "scheduler/core/ramp.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "scheduler/core/line.h"
+#include "scheduler/core/line_bound.h"
+#include "tests/lib/fault_alloc.h"
+#include "tests/lib/prop.h"
+#include "tests/lib/test.h"
+
+enum { MAX_MICROBATCHES = 300 };
+
+struct bench {
+    struct hyd_arena arena;
+    struct hyd_ramps *ramps;
+};
+
+static void open_bench(struct bench *bench)
+{
+    hyd_arena_init(&bench->arena, hyd_alloc_system());
+    assert_int_equal(hyd_ramps_create(hyd_alloc_system(), &bench->ramps), HYD_OK);
+}
+
+static void close_bench(struct bench *bench)
+{
+    hyd_ramps_free(bench->ramps);
+    hyd_arena_release(&bench->arena);
+}
+
+static struct hyd_pipeline plain(uint32_t n_stages, uint32_t n_microbatches)
+{
+    return (struct hyd_pipeline){.n_stages = n_stages,
+                                 .n_chunks = 1,
+                                 .chunk_group = n_stages,
+                                 .n_microbatches = n_microbatches,
+                                 .backward_over_forward = 2.0};
+}
+
+static double line_of(struct bench *bench, const struct hyd_pipeline *shape,
+                      const double *share)
+{
+    struct hyd_pipeline_program program;
+    double *scratch = NULL;
+
+    assert_int_equal(hyd_pipeline_program(shape, &bench->arena, &program, NULL),
+                     HYD_OK);
+    scratch =
+        hyd_arena_take(&bench->arena, hyd_line_scratch(&program), sizeof *scratch);
+    assert_non_null(scratch);
+    return hyd_line_step(&program, share, scratch);
+}
+
+static double mean_of(const double *share, uint32_t n)
+{
+    double sum = 0.0;
+
+    for (uint32_t k = 0; k < n; k++) {
+        sum += share[k];
+    }
+    return sum / n;
+}
+
+/* What the field study reached, in mean cells: the ramp must not fall behind it. */
+static void ramp_is_as_short_as_the_study_found(void **state)
+{
+    const struct {
+        uint32_t n_microbatches;
+        double cells;
+    } known[] = {{8, 13.97}, {16, 21.07}, {32, 36.11}, {56, 59.70}, {120, 123.50}};
+    struct bench bench;
+    double share[MAX_MICROBATCHES];
+
+    (void)state;
+    open_bench(&bench);
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        const uint32_t n = known[i].n_microbatches;
+        const struct hyd_pipeline shape = plain(8, n);
+
+        assert_int_equal(hyd_ramp_share(bench.ramps, &shape, &bench.arena, share),
+                         HYD_OK);
+        assert_true(hyd_test_close(mean_of(share, n), 1.0, 0.0, 1e-9));
+        assert_true(line_of(&bench, &shape, share) < known[i].cells);
+    }
+    close_bench(&bench);
+}
+
+static const char *ramps_are_never_longer_than_flat(struct hyd_rng *rng, void *ctx)
+{
+    struct bench *bench = ctx;
+    const uint32_t n_stages = 1 + hyd_rng_below(rng, 10);
+    uint32_t n = 1 + hyd_rng_below(rng, 60);
+    struct hyd_pipeline shape = plain(n_stages, n);
+    double share[MAX_MICROBATCHES];
+    double again[MAX_MICROBATCHES];
+    double flat[MAX_MICROBATCHES];
+
+    shape.zero_bubble = hyd_rng_below(rng, 3) == 0;
+    shape.backward_over_forward = 2.0 + hyd_rng_below(rng, 2);
+    if (!shape.zero_bubble && n_stages > 1 && hyd_rng_below(rng, 3) == 0) {
+        shape.n_chunks = 2; /* whole groups of microbatches */
+        n = (n + n_stages - 1) / n_stages * n_stages;
+        shape.n_microbatches = n;
+    }
+    hyd_arena_reset(&bench->arena);
+    if (hyd_ramp_share(bench->ramps, &shape, &bench->arena, share) != HYD_OK ||
+        hyd_ramp_share(NULL, &shape, &bench->arena, again) != HYD_OK) {
+        return "no profile";
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        flat[k] = 1.0;
+        if (!(share[k] > 0.0)) {
+            return hyd_prop_reason("share %u is %g", k, share[k]);
+        }
+    }
+    if (memcmp(share, again, n * sizeof *share) != 0) {
+        return "what is kept changes what is given";
+    }
+    if (!hyd_test_close(mean_of(share, n), 1.0, 0.0, 1e-9)) {
+        return hyd_prop_reason("mean %g", mean_of(share, n));
+    }
+    if (line_of(bench, &shape, share) > line_of(bench, &shape, flat) * (1 + 1e-9)) {
+        return "longer than flat";
+    }
+    return NULL;
+}
+
+static void ramp_is_never_longer_than_flat(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    open_bench(&bench);
+    hyd_prop_run("ramps_are_never_longer_than_flat", 60,
+                 ramps_are_never_longer_than_flat, &bench);
+    close_bench(&bench);
+}
+
+/* One microbatch of 1.8 times the mean: the others lean against it. */
+static void ramp_leans_against_a_giant(void **state)
+{
+    const double giant[] = {1.8};
+    const struct hyd_ramp_fit fit = {
+        .giant = giant, .n_giants = 1, .limit = HUGE_VAL, .n_steps = 200};
+    const struct hyd_pipeline shape = plain(8, 34);
+    struct bench bench;
+    double share[MAX_MICROBATCHES];
+    double naive[MAX_MICROBATCHES];
+    double rest = 0.0;
+    uint32_t n_seated = 0;
+    uint32_t at = 0;
+
+    (void)state;
+    open_bench(&bench);
+    assert_int_equal(hyd_ramp_share(bench.ramps, &shape, &bench.arena, share), HYD_OK);
+    memcpy(naive, share, sizeof naive);
+    assert_int_equal(hyd_ramp_fit(&shape, &fit, &bench.arena, share, &n_seated),
+                     HYD_OK);
+    assert_int_equal(n_seated, 1);
+    for (uint32_t k = 0; k < 34; k++) {
+        at = share[k] == 1.8 ? k : at;
+    }
+    assert_true(share[at] == 1.8);
+    for (uint32_t k = 0; k < 34; k++) {
+        rest += k == at ? 0.0 : share[k];
+    }
+    assert_true(hyd_test_close(rest, 33.0, 0.0, 1e-9));
+    /* Against the giant put into the old ramp, the others scaled to the same sum. */
+    rest = 0.0;
+    for (uint32_t k = 0; k < 34; k++) {
+        rest += k == at ? 0.0 : naive[k];
+    }
+    for (uint32_t k = 0; k < 34; k++) {
+        naive[k] = k == at ? 1.8 : naive[k] * 33.0 / rest;
+    }
+    assert_true(line_of(&bench, &shape, share) < 0.95 * line_of(&bench, &shape, naive));
+    close_bench(&bench);
+}
+
+static const char *fits_keep_limit_and_mean(struct hyd_rng *rng, void *ctx)
+{
+    struct bench *bench = ctx;
+    const uint32_t n = 1 + hyd_rng_below(rng, MAX_MICROBATCHES);
+    const struct hyd_pipeline shape = plain(1 + hyd_rng_below(rng, 9), n);
+    double giant[MAX_MICROBATCHES];
+    double share[MAX_MICROBATCHES];
+    struct hyd_ramp_fit fit = {.giant = giant,
+                               .n_giants = hyd_rng_below(rng, n / 2 + 1),
+                               .limit = 0.9 + hyd_rng_unit(rng),
+                               .n_steps = 20};
+    const double limit = fit.limit > 1.0 ? fit.limit : 1.0;
+    double rest = 0.0;
+    uint32_t n_seated = 0;
+    uint32_t n_found = 0;
+
+    hyd_arena_reset(&bench->arena);
+    for (uint32_t g = 0; g < fit.n_giants; g++) {
+        giant[g] = 1.1 + 2.0 * (fit.n_giants - g);
+    }
+    if (hyd_ramp_share(bench->ramps, &shape, &bench->arena, share) != HYD_OK ||
+        hyd_ramp_fit(&shape, &fit, &bench->arena, share, &n_seated) != HYD_OK) {
+        return "no profile";
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        bool is_giant = false;
+
+        for (uint32_t g = 0; g < n_seated; g++) {
+            is_giant = is_giant || share[k] == giant[g];
+        }
+        n_found += is_giant;
+        rest += is_giant ? 0.0 : share[k];
+        if (!is_giant && share[k] > limit * (1 + 1e-9)) {
+            return hyd_prop_reason("share %u is %g, limit %g", k, share[k], limit);
+        }
+    }
+    if (n_found != n_seated || n_seated != fit.n_giants) {
+        return hyd_prop_reason("%u of %u giants seated, %u found", n_seated,
+                               fit.n_giants, n_found);
+    }
+    if (n > n_seated && !hyd_test_close(rest, n - n_seated, 0.0, 1e-6)) {
+        return hyd_prop_reason("the others sum up to %g of %u", rest, n - n_seated);
+    }
+    return NULL;
+}
+
+static void ramp_keeps_limit_and_mean(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    open_bench(&bench);
+    hyd_prop_run("fits_keep_limit_and_mean", 100, fits_keep_limit_and_mean, &bench);
+    close_bench(&bench);
+}
+
+static void ramp_says_when_memory_ends(void **state)
+{
+    const struct hyd_pipeline shape = plain(4, 12);
+    struct hyd_fault_alloc fault;
+    struct hyd_ramps *ramps = NULL;
+    struct hyd_arena arena;
+    double share[12];
+
+    (void)state;
+    hyd_fault_alloc_init(&fault);
+    fault.fail_at = 1;
+    assert_int_equal(hyd_ramps_create(&fault.alloc, &ramps), HYD_ERR_NO_MEMORY);
+    hyd_arena_init(&arena, &fault.alloc);
+    assert_int_equal(hyd_ramp_share(NULL, &shape, &arena, share), HYD_ERR_NO_MEMORY);
+    hyd_arena_release(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ramp_is_as_short_as_the_study_found),
+        cmocka_unit_test(ramp_is_never_longer_than_flat),
+        cmocka_unit_test(ramp_leans_against_a_giant),
+        cmocka_unit_test(ramp_keeps_limit_and_mean),
+        cmocka_unit_test(ramp_says_when_memory_ends),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

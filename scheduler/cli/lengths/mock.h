@@ -15,7 +15,7 @@
  *          and those of import.h for mode file
  * Owns     nothing; entries are added to the caller's list.
  * Threads  reentrant.
- * Source   Matsumoto and Nishimura, "Mersenne Twister", ACM TOMACS 8(1), 1998; Marsaglia's
+ * Source   scheduler/README.md, equation 30; Matsumoto and Nishimura, "Mersenne Twister", ACM TOMACS 8(1), 1998; Marsaglia's
  *          polar method. exp and log are libm's, so a length may differ by one between C
  *          libraries.
  */

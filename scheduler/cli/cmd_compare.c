@@ -124,7 +124,11 @@ static void add_run(struct hyd_table *table, const struct hyd_cli *cli,
 {
     char bar[HYD_BAR_BYTES];
 
-    hyd_table_add(table, "%s", name);
+    if (run->cp > 0) {
+        hyd_table_add(table, "%s, cp %" PRIu32, name, run->cp);
+    } else {
+        hyd_table_add(table, "%s", name);
+    }
     hyd_table_add(table, "%" PRIu32, run->cap_tokens);
     if (run->status != HYD_OK) {
         for (int i = 0; i < 8; i++) {
@@ -360,6 +364,9 @@ static json_t *row_json(const struct hyd_compare_row *row)
                                   json_string(hyd_compare_order_name(run->order)));
         (void)json_object_set_new(object, "num_microbatches",
                                   json_integer((json_int_t)run->n_microbatches));
+        if (run->cp > 0) {
+            (void)json_object_set_new(object, "cp", json_integer((json_int_t)run->cp));
+        }
         (void)json_object_set_new(object, "figures",
                                   hyd_plan_doc_figures(&run->figures, run->cpu_s));
     }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "scheduler/core/options.h"
+
 /* "Within": steps closer than this are the same for anyone who measures. */
 static const double SAME_SHARE = 0.01;
 
@@ -33,13 +35,40 @@ static bool is_hydra(const struct hyd_policy_ops *policy)
     return strcmp(policy->name, "hydra") == 0;
 }
 
+/* The static size that a user would take: the smallest that fits the longest sequence.
+ * relax derives its own. */
+static uint32_t static_cp(const struct hyd_plan_input *in,
+                          const struct hyd_policy_ops *policy, uint32_t cap)
+{
+    const uint32_t n_ranks = in->pool.n_ranks;
+    uint32_t longest = 0;
+    uint32_t cp = 1;
+
+    if (in->options.cp != 0 || !hyd_option_applies(hyd_option_find("cp"), policy) ||
+        hyd_option_applies(hyd_option_find("max_context_tokens"), policy)) {
+        return in->options.cp;
+    }
+    for (size_t i = 0; i < in->batch.n_seqs; i++) {
+        longest =
+            in->batch.length_tokens[i] > longest ? in->batch.length_tokens[i] : longest;
+    }
+    while (cp < n_ranks && (uint64_t)cp * cap < longest) {
+        cp *= 2;
+    }
+    return cp <= n_ranks && n_ranks % cp == 0 ? cp : n_ranks;
+}
+
 /* The best order at one cap. A failure of one order is a failure of all. */
 static struct hyd_compare_run run_cap(struct hyd_planner *planner,
                                       const struct hyd_compare_in *compare,
                                       const struct hyd_policy_ops *policy, uint32_t cap)
 {
     const size_t n_orders = compare->one_order ? 1 : sizeof orders / sizeof orders[0];
-    struct hyd_compare_run best = {.status = HYD_ERR_INTERNAL, .cap_tokens = cap};
+    struct hyd_compare_run best = {
+        .status = HYD_ERR_INTERNAL,
+        .cap_tokens = cap,
+        .cp = static_cp(compare->in, policy, cap),
+    };
 
     for (size_t i = 0; i < n_orders; i++) {
         struct hyd_plan_input in = *compare->in;
@@ -50,6 +79,7 @@ static struct hyd_compare_run run_cap(struct hyd_planner *planner,
 
         in.policy = policy->name;
         in.limits.cap_tokens = cap;
+        in.options.cp = best.cp;
         in.options.order = compare->one_order ? in.options.order : orders[i];
         if (in.options.order == HYD_ORDER_DEFAULT && !is_hydra(policy)) {
             in.options.order = HYD_ORDER_NATIVE;

@@ -5,7 +5,8 @@
  *          the shortest step. A peer (any policy but hydra) is also tried at caps below C,
  *          which its user could set: shortest step over all of them. Lower caps mean more
  *          microbatches and wider groups, so they fill the pipeline better; a comparison
- *          at one cap alone would flatter us.
+ *          at one cap alone would flatter us. Static sizes that were not given are the
+ *          smallest that fit the longest sequence.
  * Shapes   row[n_rows] in the order asked for.
  * Errors   a policy that has no plan is a row with its reason, not a failure
  *          HYD_ERR_INVALID    the input is wrong for every policy
@@ -27,6 +28,7 @@ struct hyd_compare_run {
     hyd_status status; /* HYD_OK: figures are valid */
     struct hyd_error err;
     uint32_t cap_tokens;
+    uint32_t cp; /* static size; 0: the policy has none or chooses */
     uint32_t n_microbatches;
     enum hyd_order order;
     const char *made_by; /* policy that made the plan: another one after a fallback */

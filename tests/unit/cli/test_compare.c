@@ -110,6 +110,8 @@ static void a_lower_cap_is_shown_only_where_it_helps_a_peer(void **state)
     assert_non_null(tuned);
     assert_true(json_integer_value(json_object_get(tuned, "cap_tokens")) < 16384);
     assert_true(step_s(tuned) < step_s(peer));
+    /* 16,000 tokens fit one rank of 16K: nobody would take more. */
+    assert_int_equal(json_integer_value(json_object_get(peer, "cp")), 1);
     json_decref(root);
     root = run_json(
         skewed, "--ranks 8 --cap 16K --pp 4 --policies static --no-tune-caps --json",

@@ -52,6 +52,7 @@ struct hyd_attn_limits hyd_rig_limits(const struct hyd_rig *rig)
     struct hyd_attn_limits limits = {
         .cell_tokens = 1,
         .max_u = 1,
+        .max_r = 1,
         .dense = !rig->strided,
         .n_saved = rig->backward ? plan->n_layers : 0,
     };
@@ -59,6 +60,8 @@ struct hyd_attn_limits hyd_rig_limits(const struct hyd_rig *rig)
     for (size_t i = 0; i < plan->n_groups; i++) {
         limits.max_u =
             plan->group[i].u > limits.max_u ? plan->group[i].u : limits.max_u;
+        limits.max_r =
+            plan->group[i].r > limits.max_r ? plan->group[i].r : limits.max_r;
     }
     for (uint32_t cell = 0; cell < plan->n_ranks * plan->n_microbatches; cell++) {
         grow_limits(plan, cell, &limits);

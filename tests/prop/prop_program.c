@@ -160,7 +160,7 @@ static const char *arena_is_not_much_larger(struct hyd_rng *rng, void *ctx)
     static const uint32_t ranks[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
     struct hyd_rig rig = {.backward = hyd_rng_below(rng, 2) == 0};
     uint32_t u = 1 + hyd_rng_below(rng, 3);
-    uint32_t r = 3 + hyd_rng_below(rng, 3);
+    uint32_t r = 1 + hyd_rng_below(rng, 5);
     const struct hyd_attn_step step = {
         .group = rig.plan.group, .n_groups = 1, .backward = rig.backward};
     struct hyd_attn_limits limits;

@@ -194,7 +194,11 @@ static hyd_status ensure_engine(struct hyd_judge *judge,
     const struct hyd_compute_config device = {.n_threads = 1, .alloc = judge->alloc};
     struct hyd_attn_config config = {
         .model = *model,
-        .limits = {.cell_tokens = n_tokens, .max_u = 1, .dense = true, .n_saved = 1},
+        .limits = {.cell_tokens = n_tokens,
+                   .max_u = 1,
+                   .max_r = 1,
+                   .dense = true,
+                   .n_saved = 1},
         .compute = judge->ops,
     };
     hyd_status st = HYD_OK;

@@ -208,6 +208,11 @@ static hyd_status check_group(const struct hyd_attn *attn,
                                "group %zu has u = %u, the engine was made for %u", i,
                                group->u, attn->config.limits.max_u);
     }
+    if (attn->config.limits.max_r > 0 && group->r > attn->config.limits.max_r) {
+        return hyd_error_field(err, HYD_ERR_LIMIT, "r",
+                               "group %zu has r = %u, the engine was made for %u", i,
+                               group->r, attn->config.limits.max_r);
+    }
     if (hyd_group_degree(group) > 1 && attn->net == NULL) {
         return hyd_error_field(err, HYD_ERR_INVALID, "transport",
                                "group %zu has %u ranks and there is no transport", i,

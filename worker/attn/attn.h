@@ -60,6 +60,7 @@ struct hyd_attn_limits {
     uint32_t cell_tokens; /* cap C: sum of l/d over the sequences of a cell */
     uint32_t split_seqs; /* sequences of a cell with d > 1; each may hold 2 rows more */
     uint32_t max_u; /* largest Ulysses degree; <= min(16, n_heads) */
+    uint32_t max_r; /* largest ring degree; 0: any. 1 saves the buffers of rings */
     bool dense; /* tensors have no gaps between rows: with u = 1 nothing is copied */
     /* Passes between their forward and their backward: layers * microbatches in
      * flight. 0: forward only, nothing is kept. */

@@ -183,10 +183,15 @@ static uint64_t work_bound(const struct hyd_attn_model *model,
     uint64_t stage_backward =
         2 * (rows_stage[0] * d * e + 2 * rows_stage[1] * d * grad) +
         (replicated ? 2 * rows_stage[1] * d * sizeof(float) : 0);
-    uint64_t ring = 4 * kv * d * e;
+    uint64_t n_visitors =
+        limits->max_r == 0 || limits->max_r > 2 ? 2 : limits->max_r - 1;
+    uint64_t n_accumulators = limits->max_r == 1 ? 1 : 3;
+    uint64_t ring = n_visitors * 2 * kv * d * e;
     uint64_t forward = q * d * sizeof(float) + larger(stage_forward, ring);
-    uint64_t backward = q * d * e + q * sizeof(float) + q * d * sizeof(float) +
-                        6 * kv * d * sizeof(float) + larger(stage_backward, ring);
+    uint64_t dout = limits->max_u == 1 && limits->dense ? 0 : q * d * e;
+    uint64_t backward = dout + q * sizeof(float) + q * d * sizeof(float) +
+                        n_accumulators * 2 * kv * d * sizeof(float) +
+                        larger(stage_backward, ring);
 
     return limits->n_saved > 0 ? larger(forward, backward) : forward;
 }

@@ -44,6 +44,30 @@ static void attn_refuses_a_ulysses_degree_it_was_not_made_for(void **state)
     refuse_step(f, &group, 1, HYD_ERR_LIMIT, "u");
 }
 
+static void attn_refuses_a_ring_it_was_not_made_for(void **state)
+{
+    struct fixture *f = *state;
+    const struct hyd_group group =
+        fixture_group(0, ring_of_2, zero_one, id_0, tokens_7);
+    const struct hyd_attn_step step = {.group = &group, .n_groups = 1};
+    struct hyd_attn_config config = fixture_config(f);
+    struct hyd_attn *attn = NULL;
+    struct hyd_attn_memory memory[2];
+    struct hyd_error err = {.text = ""};
+
+    config.limits.max_r = 1;
+    assert_int_equal(hyd_attn_create(&config, &f->alloc.alloc, &attn, NULL), HYD_OK);
+    assert_int_equal(
+        hyd_attn_set_transport(attn, &hyd_transport_self, f->rank[0], 0, N, NULL),
+        HYD_OK);
+    assert_int_equal(hyd_attn_begin_step(attn, &step, &err), HYD_ERR_LIMIT);
+    assert_string_equal(err.text, "group 0 has r = 2, the engine was made for 1");
+    hyd_attn_memory(attn, &memory[0]);
+    hyd_attn_memory(f->attn, &memory[1]);
+    assert_true(memory[0].arena_bytes < memory[1].arena_bytes);
+    hyd_attn_free(attn);
+}
+
 static void attn_says_which_cell_is_too_full(void **state)
 {
     struct fixture *f = *state;
@@ -183,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_ENGINE(attn_refuses_steps_that_cannot_run),
         WITH_ENGINE(attn_refuses_a_ulysses_degree_it_was_not_made_for),
+        WITH_ENGINE(attn_refuses_a_ring_it_was_not_made_for),
         WITH_ENGINE(attn_says_which_cell_is_too_full),
         WITH_ENGINE(attn_refuses_tensors_that_do_not_fit_the_cell),
         WITH_ENGINE(attn_keeps_as_many_passes_as_it_was_made_for),

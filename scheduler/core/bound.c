@@ -411,11 +411,13 @@ static hyd_status bound_step(const struct bounds *b,
     /* Work of the average rank, weighted by speed. */
     const double rank_s = (b->area_s + filled * b->in->cost->cell_s) * m / b->capacity;
     const double mean_s = rank_s / m;
-    const double through_s =
-        longest_s *
-        (shape->n_stages - (shape->n_stages - 1) * program->share[HYD_PIPELINE_WEIGHT]);
+    double through_s = 0.0;
 
     bound->hottest_cell_s += cell_s;
+    /* Some cell is that hot, and it goes up through all stages and down again. */
+    through_s =
+        bound->hottest_cell_s *
+        (shape->n_stages - (shape->n_stages - 1) * program->share[HYD_PIPELINE_WEIGHT]);
     bound->step_s = bound->line_cells * mean_s;
     bound->reference_s = rank_s + (shape->n_stages - 1.0) / shape->n_chunks *
                                       (mean_s > longest_s ? mean_s : longest_s);
@@ -423,8 +425,13 @@ static hyd_status bound_step(const struct bounds *b,
         bound->step_s = through_s;
     }
     if (longest_s > mean_s && b->in->pool.speed == NULL) {
-        return giant_step(b, program, rank_s, bound->line_cells * mean_s,
-                          &bound->step_s);
+        double step_s = 0.0;
+
+        if (giant_step(b, program, rank_s, bound->line_cells * mean_s, &step_s) !=
+            HYD_OK) {
+            return HYD_ERR_NO_MEMORY;
+        }
+        bound->step_s = step_s > bound->step_s ? step_s : bound->step_s;
     }
     return HYD_OK;
 }

@@ -71,7 +71,7 @@ struct hyd_figures {
 
 struct hyd_plan {
     const char *policy; /* name in the policy table; static storage */
-    const char *note; /* what a reader should know, or NULL; static storage */
+    const char *note; /* what a reader should know, or NULL; as long as the plan */
     uint32_t n_ranks;
     uint32_t cap_tokens;
     uint32_t n_microbatches;

@@ -101,6 +101,7 @@ Hydra__V1__Figures *hyd_convert_figures(const struct hyd_plan_summary *plan,
     out->sum_max_load_l2 = f->sum_max_load_l2;
     out->sum_ideal_l2 = f->sum_ideal_l2;
     out->ratio_l2 = f->ratio_l2;
+    out->over_cap_cells = f->over_cap_cells;
     out->plan_cpu_s = plan->plan_cpu_s;
     out->plan_wall_s = plan->plan_wall_s;
     out->bubble = make_bubble(&f->bubble, arena);
@@ -208,20 +209,31 @@ static bool fill_microbatches(const struct hyd_kept_plan *kept,
     return true;
 }
 
+static char *copy_text(const char *text, struct hyd_arena *arena)
+{
+    const size_t n = strlen(text) + 1;
+    char *copy = hyd_arena_take(arena, 1, n);
+
+    if (copy != NULL) {
+        memcpy(copy, text, n);
+    }
+    return copy;
+}
+
 Hydra__V1__Plan *hyd_convert_plan(const struct hyd_kept_plan *plan,
                                   const struct hyd_plan_range *range,
                                   struct hyd_arena *arena)
 {
     Hydra__V1__Plan *out = hyd_arena_take(arena, 1, sizeof *out);
-    const size_t n_policy = strlen(plan->plan.policy) + 1;
-    char *policy = hyd_arena_take(arena, 1, n_policy);
+    char *policy = copy_text(plan->plan.policy, arena);
+    char *note = copy_text(plan->plan.note != NULL ? plan->plan.note : "", arena);
 
-    if (out == NULL || policy == NULL) {
+    if (out == NULL || policy == NULL || note == NULL) {
         return NULL;
     }
-    memcpy(policy, plan->plan.policy, n_policy);
     hydra__v1__plan__init(out);
     out->policy = policy;
+    out->note = note;
     out->ranks = plan->plan.n_ranks;
     out->cap_tokens = plan->plan.cap_tokens;
     out->num_microbatches = plan->plan.n_microbatches;

@@ -32,6 +32,7 @@ static void read_figures(const Hydra__V1__Figures *in, struct hyd_figures *out)
     out->sum_max_load_l2 = in->sum_max_load_l2;
     out->sum_ideal_l2 = in->sum_ideal_l2;
     out->ratio_l2 = in->ratio_l2;
+    out->over_cap_cells = in->over_cap_cells;
     if (in->bubble != NULL) {
         out->bubble = (struct hyd_bubble){
             .total = in->bubble->total,
@@ -190,6 +191,16 @@ static hyd_status read_plan(const Hydra__V1__Plan *in,
         return HYD_ERR_NO_MEMORY;
     }
     plan.policy = policy->name;
+    if (in->note[0] != '\0') {
+        const size_t n_note = strlen(in->note) + 1;
+        char *note = hyd_arena_take(arena, 1, n_note);
+
+        if (note == NULL) {
+            return HYD_ERR_NO_MEMORY;
+        }
+        memcpy(note, in->note, n_note);
+        plan.note = note;
+    }
     for (size_t m = 0; m < in->n_microbatches; m++) {
         plan.mb_first_group[m] = plan.n_groups;
         for (size_t g = 0; g < in->microbatches[m]->n_groups; g++) {

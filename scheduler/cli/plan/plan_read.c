@@ -116,6 +116,7 @@ static const struct hyd_json_row frame_rows[] = {
     {"num_microbatches", NULL, HYD_JSON_NUMBER, true, AT(n_microbatches), 1,
      HYD_MAX_MICROBATCHES},
     {"fingerprint", NULL, HYD_JSON_IGNORED, false, 0, 0, 0},
+    {"note", NULL, HYD_JSON_IGNORED, false, 0, 0, 0},
     {"lengths", NULL, HYD_JSON_IGNORED, true, 0, 0, 0},
     {"extra_work_s", NULL, HYD_JSON_IGNORED, false, 0, 0, 0},
     {"microbatches", NULL, HYD_JSON_IGNORED, true, 0, 0, 0},

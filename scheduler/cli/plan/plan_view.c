@@ -41,6 +41,9 @@ static void view_input(const struct hyd_cli *cli, const struct hyd_plan_out *out
         (void)fprintf(cli->out, "planned by    %s, which was faster here\n",
                       out->plan->policy);
     }
+    if (out->plan->note != NULL) {
+        (void)fprintf(cli->out, "note          %s\n", out->plan->note);
+    }
     if (out->choice->plain) {
         (void)fprintf(cli->out, "cost          %g s/token^2, %g s/token, %g s/cell\n",
                       in->cost->a_s, in->cost->b_s, in->cost->cell_s);

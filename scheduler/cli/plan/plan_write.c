@@ -228,6 +228,9 @@ json_t *hyd_plan_doc_write(const struct hyd_plan_out *out)
                      (json_int_t)plan->n_microbatches, "fingerprint", fingerprint,
                      "lengths", numbers(batch->length_tokens, batch->n_seqs));
     bad = root == NULL;
+    if (!bad && plan->note != NULL) {
+        bad = json_object_set_new(root, "note", json_string(plan->note));
+    }
     if (!bad && batch->extra_work_s != NULL) {
         bad = json_object_set_new(root, "extra_work_s",
                                   reals(batch->extra_work_s, batch->n_seqs));

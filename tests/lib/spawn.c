@@ -16,41 +16,21 @@ extern char **environ;
 
 enum { LOG_PATH_BYTES = 2 * HYD_SPAWN_PATH_BYTES };
 
-/* Only children of ours are waited for: the test may have others. */
-static bool reap_some(struct hyd_spawn *spawn)
-{
-    bool some = false;
-
-    for (unsigned i = 0; i < spawn->n_children; i++) {
-        struct hyd_child *child = &spawn->child[i];
-
-        if (!child->ended && waitpid(child->pid, &child->how, WNOHANG) == child->pid) {
-            child->ended = true;
-            some = true;
-        }
-    }
-    return some;
-}
-
+/* Waits for one child. Without WNOWAIT its number could be somebody else's before `ended`
+ * is set. */
 static void *reaper_main(void *arg)
 {
-    struct hyd_spawn *spawn = arg;
-    bool stop = false;
+    struct hyd_child *child = arg;
+    struct hyd_spawn *spawn = child->spawn;
+    siginfo_t info;
 
-    while (!stop) {
-        siginfo_t info;
-
-        /* Without WNOWAIT the status would be lost; it returns when any child ends. */
-        if (waitid(P_ALL, 0, &info, WEXITED | WNOWAIT) != 0) {
-            (void)usleep(10000); /* no child at the moment */
-        }
-        (void)pthread_mutex_lock(&spawn->lock);
-        if (reap_some(spawn)) {
-            (void)pthread_cond_broadcast(&spawn->changed);
-        }
-        stop = spawn->stopping;
-        (void)pthread_mutex_unlock(&spawn->lock);
+    while (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOWAIT) != 0) {
     }
+    (void)pthread_mutex_lock(&spawn->lock);
+    (void)waitpid(child->pid, &child->how, 0);
+    child->ended = true;
+    (void)pthread_cond_broadcast(&spawn->changed);
+    (void)pthread_mutex_unlock(&spawn->lock);
     return NULL;
 }
 
@@ -71,9 +51,6 @@ void hyd_spawn_init(struct hyd_spawn *spawn)
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&spawn->changed, &attr);
     (void)pthread_condattr_destroy(&attr);
-    if (pthread_create(&spawn->reaper, NULL, reaper_main, spawn) != 0) {
-        abort();
-    }
 }
 
 static void log_path(const struct hyd_spawn *spawn, unsigned child,
@@ -103,13 +80,9 @@ void hyd_spawn_release(struct hyd_spawn *spawn)
     for (unsigned i = 0; i < spawn->n_children; i++) {
         if (hyd_spawn_alive(spawn, i)) {
             hyd_spawn_signal(spawn, i, SIGKILL);
-            (void)hyd_spawn_wait(spawn, i);
         }
+        (void)pthread_join(spawn->child[i].reaper, NULL);
     }
-    (void)pthread_mutex_lock(&spawn->lock);
-    spawn->stopping = true;
-    (void)pthread_mutex_unlock(&spawn->lock);
-    (void)pthread_join(spawn->reaper, NULL);
     remove_folder(spawn);
     (void)pthread_cond_destroy(&spawn->changed);
     (void)pthread_mutex_destroy(&spawn->lock);
@@ -139,7 +112,8 @@ unsigned hyd_spawn_start(struct hyd_spawn *spawn, const char *name,
     spawn->n_children++;
     (void)pthread_mutex_unlock(&spawn->lock);
     (void)posix_spawn_file_actions_destroy(&actions);
-    if (rc != 0) {
+    child->spawn = spawn;
+    if (rc != 0 || pthread_create(&child->reaper, NULL, reaper_main, child) != 0) {
         (void)fprintf(stderr, "%s: %s\n", argv[0], strerror(rc));
         abort();
     }

@@ -3,8 +3,8 @@
  *
  * What     Children get their output into files of a temporary folder; show_logs prints
  *          them when a test fails. Whoever is still alive at release is killed. A child
- *          that ends is reaped at once by a thread: UCX takes an unreaped process for
- *          alive.
+ *          that ends is reaped at once by a thread of its own: UCX takes an unreaped
+ *          process for alive.
  * Owns     the folder, removed by release.
  * Threads  the test's main thread.
  */
@@ -18,7 +18,11 @@
 
 enum { HYD_SPAWN_MAX = 16, HYD_SPAWN_PATH_BYTES = 256, HYD_SPAWN_WAIT_S = 30 };
 
+struct hyd_spawn;
+
 struct hyd_child {
+    struct hyd_spawn *spawn;
+    pthread_t reaper; /* reaps it at once */
     pid_t pid;
     bool ended;
     int how; /* of waitpid */
@@ -29,8 +33,6 @@ struct hyd_spawn {
     char folder[HYD_SPAWN_PATH_BYTES]; /* below $TMPDIR or /tmp */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    pthread_t reaper;
-    bool stopping;
     struct hyd_child child[HYD_SPAWN_MAX];
     unsigned n_children;
 };

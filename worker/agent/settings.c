@@ -10,7 +10,7 @@ static const char *const transport_word[] = {"auto", "ucx", "nccl", "self"};
 static const char *const isa_word[] = {"auto", "sse2", "avx2", "avx512"};
 
 const struct hyd_setting hyd_worker_setting[] = {
-    {"connect", AT(connect), "unix:/run/hydra/hydra.sock", 0, 0, NULL,
+    {"connect", AT(connect), "unix:/run/hydra/schedd.sock", 0, 0, NULL,
      "unix:PATH|HOST:PORT", "Where the scheduler listens.", HYD_SETTING_TEXT, false, 0},
     {"job", AT(job), "", 0, 0, NULL, "NAME", "The job to work for.", HYD_SETTING_TEXT,
      false, 0},

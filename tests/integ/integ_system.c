@@ -1,0 +1,281 @@
+/* The whole product on one machine: hydra-schedd, two hydra-worker of several ranks, plans
+ * that are executed and checked; an agent that is killed or stopped, and its successor. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/rng.h"
+#include "common/rpc/hydra_v1.h"
+#include "common/sys/clock.h"
+#include "tests/lib/daemon_requests.h"
+#include "tests/lib/spawn.h"
+#include "tests/lib/test.h"
+#include "tests/lib/victim.h"
+
+enum { MAX_SEQS = 40 };
+
+static const char *program; /* this test, to start victims from */
+
+struct system {
+    struct daemon_rig rig;
+    struct hyd_spawn spawn;
+};
+
+static int set_up(void **state)
+{
+    struct system *sys = calloc(1, sizeof *sys);
+
+    *state = sys;
+    if (sys == NULL) {
+        return -1;
+    }
+    hyd_spawn_init(&sys->spawn);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct system *sys = *state;
+
+    hyd_spawn_release(&sys->spawn);
+    if (sys->rig.pid != 0) {
+        daemon_rig_stop(&sys->rig);
+    }
+    free(sys);
+    return 0;
+}
+
+static void need(const struct system *sys, bool condition, const char *what)
+{
+    if (!condition) {
+        hyd_spawn_show_logs(&sys->spawn);
+        fail_msg("%s", what);
+    }
+}
+
+static unsigned worker(struct system *sys, const char *node, const char *ranks)
+{
+    char path[HYD_SPAWN_PATH_BYTES];
+    const char *argv[] = {
+        path,      "--connect", sys->rig.address,     "--job", "test", "--node", node,
+        "--ranks", ranks,       "--threads-per-rank", "1",     NULL};
+
+    hyd_spawn_program("hydra-worker", path);
+    return hyd_spawn_start(&sys->spawn, node, argv);
+}
+
+static unsigned victim(struct system *sys, const char *where, int signal_number)
+{
+    char number[16];
+    const char *argv[] = {program,          "--victim", where, number,
+                          sys->rig.address, "b",        NULL};
+
+    (void)snprintf(number, sizeof number, "%d", signal_number);
+    return hyd_spawn_start(&sys->spawn, "victim", argv);
+}
+
+/* A small model, so that a sanitizer build computes it in a blink. */
+static void open_job(struct system *sys, uint32_t ranks, const char *policy,
+                     Hydra__V1__Verify verify)
+{
+    struct job_request job;
+    Hydra__V1__ModelShape shape = HYDRA__V1__MODEL_SHAPE__INIT;
+    Hydra__V1__Execution execution = HYDRA__V1__EXECUTION__INIT;
+
+    job_request_init(&job, "test");
+    shape.layers = 1;
+    shape.hidden = 256;
+    shape.heads = 4;
+    shape.kv_heads = 2;
+    shape.head_dim = 64;
+    shape.ffn = 512;
+    execution.layers = 1;
+    execution.verify = verify;
+    execution.seed = 11;
+    job.cost.model = &shape;
+    job.spec.execution = &execution;
+    job.spec.run = HYDRA__V1__RUN_MODE__RUN_AGENTS;
+    job.pool.ranks = ranks;
+    job.pool.ranks_per_node = ranks / 2;
+    job.limits.cap_tokens = 160;
+    job.policy.policy = (char *)(uintptr_t)policy;
+    job_request_open(&job, &sys->rig);
+}
+
+static bool workers_are(struct system *sys, size_t n, const char *what)
+{
+    Hydra__V1__ListWorkersRequest list = HYDRA__V1__LIST_WORKERS_REQUEST__INIT;
+    const Hydra__V1__ListWorkersResponse *out = NULL;
+    hyd_status st = HYD_OK;
+    size_t n_so = 0;
+
+    list.job = (char *)(uintptr_t) "test";
+    out = daemon_rig_call(&sys->rig, &hyd_rpc_list_workers, &list.base, &st);
+    for (size_t i = 0; st == HYD_OK && i < out->n_workers; i++) {
+        n_so += strcmp(out->workers[i]->state, what) == 0;
+    }
+    return n_so == n;
+}
+
+static void wait_ready(struct system *sys, size_t n)
+{
+    const uint64_t end_ms = hyd_clock_mono_ms(hyd_clock_system()) + 30000;
+
+    while (!workers_are(sys, n, "ready")) {
+        need(sys, hyd_clock_mono_ms(hyd_clock_system()) < end_ms, "agents not ready");
+        (void)usleep(20000);
+    }
+}
+
+static const Hydra__V1__SubmitStepResponse *run_step(struct system *sys,
+                                                     uint64_t number, uint32_t *length,
+                                                     size_t n_seqs,
+                                                     hyd_status *ret_status)
+{
+    struct step_request step;
+
+    step_request_init(&step, "test", number);
+    step.batch.length_tokens = length;
+    step.batch.n_length_tokens = n_seqs;
+    step.request.wait = HYDRA__V1__STEP_STATE__STEP_DONE;
+    return daemon_rig_call(&sys->rig, &hyd_rpc_submit_step, &step.request.base,
+                           ret_status);
+}
+
+/* Mostly short, a few that no rank could hold alone. */
+static size_t some_lengths(struct hyd_rng *rng, uint32_t *length)
+{
+    const size_t n = 20 + hyd_rng_below(rng, MAX_SEQS - 20);
+
+    for (size_t i = 0; i < n; i++) {
+        length[i] = 1 + hyd_rng_below(rng, i % 10 == 0 ? 400 : 50);
+    }
+    return n;
+}
+
+static void plans_of_hydra_run_on_two_agents_of_four_ranks(void **state)
+{
+    struct system *sys = *state;
+    struct hyd_rng rng = {42};
+    uint32_t length[MAX_SEQS];
+    hyd_status st = HYD_OK;
+
+    daemon_rig_start(&sys->rig, NULL);
+    open_job(sys, 8, "hydra", HYDRA__V1__VERIFY__VERIFY_FULL);
+    (void)worker(sys, "n0", "4");
+    (void)worker(sys, "n1", "4");
+    wait_ready(sys, 2);
+    for (uint64_t step = 1; step <= 3; step++) {
+        const size_t n = some_lengths(&rng, length);
+        const Hydra__V1__SubmitStepResponse *out = run_step(sys, step, length, n, &st);
+
+        need(sys, st == HYD_OK, sys->rig.err.text);
+        assert_int_equal(out->state, HYDRA__V1__STEP_STATE__STEP_DONE);
+        assert_int_equal(
+            out->report->check->by_reference + out->report->check->by_single_rank, n);
+        assert_int_equal(out->report->check->unchecked, 0);
+        assert_true(out->report->check->max_error < 1e-5);
+        assert_int_equal(out->report->n_cells, 8 * out->plan->num_microbatches);
+        assert_int_equal(out->report->measured_peak_bytes,
+                         out->report->predicted_peak_bytes);
+        assert_true(out->report->measured_balance_ranks >= 1.0);
+        print_message("step %d: %zu sequences, M %u, largest error %.2g, ranks %.2f\n",
+                      (int)step, n, out->plan->num_microbatches,
+                      out->report->check->max_error,
+                      out->report->measured_balance_ranks);
+        daemon_rig_reset(&sys->rig);
+    }
+}
+
+/* Two agents of two ranks; the second one is lost in forward of the first step. */
+static const Hydra__V1__SubmitStepResponse *lose_one(struct system *sys,
+                                                     const char *replan,
+                                                     int signal_number,
+                                                     hyd_status *ret_status)
+{
+    const char *const args[] = {replan, NULL};
+    uint32_t length[] = {97, 20, 60};
+    const Hydra__V1__SubmitStepResponse *out = NULL;
+    uint64_t from_ms = 0;
+    unsigned b = 0;
+
+    daemon_rig_start(&sys->rig, args);
+    open_job(sys, 4, "static", HYDRA__V1__VERIFY__VERIFY_OFF);
+    (void)worker(sys, "a", "2");
+    b = victim(sys, "forward", signal_number);
+    wait_ready(sys, 2);
+    from_ms = hyd_clock_mono_ms(hyd_clock_system());
+    out = run_step(sys, 1, length, 3, ret_status);
+    print_message("step 1 ended after %d ms: %s\n",
+                  (int)(hyd_clock_mono_ms(hyd_clock_system()) - from_ms),
+                  *ret_status == HYD_OK ? "done" : sys->rig.err.text);
+    hyd_spawn_signal(&sys->spawn, b, SIGKILL);
+    need(sys, hyd_spawn_wait(&sys->spawn, b) == 1000 + SIGKILL, "the victim lives");
+    return out;
+}
+
+static void a_successor_takes_the_place(struct system *sys)
+{
+    uint32_t length[] = {97, 20, 60};
+    const Hydra__V1__SubmitStepResponse *out = NULL;
+    hyd_status st = HYD_OK;
+
+    (void)worker(sys, "b", "2");
+    wait_ready(sys, 2);
+    out = run_step(sys, 2, length, 3, &st);
+    need(sys, st == HYD_OK, sys->rig.err.text);
+    assert_int_equal(out->plan->ranks, 4);
+}
+
+static void a_killed_agent_fails_the_step_and_is_replaced(void **state)
+{
+    struct system *sys = *state;
+    hyd_status st = HYD_OK;
+
+    (void)lose_one(sys, "--step-replan=no", SIGKILL, &st);
+    need(sys, st == HYD_ERR_UNAVAILABLE, "not failed as unavailable");
+    need(sys, strstr(sys->rig.err.text, "node 'b'") != NULL, sys->rig.err.text);
+    a_successor_takes_the_place(sys);
+}
+
+static void a_stopped_agent_fails_the_step_and_is_replaced(void **state)
+{
+    struct system *sys = *state;
+    hyd_status st = HYD_OK;
+
+    (void)lose_one(sys, "--step-replan=no", SIGSTOP, &st);
+    need(sys, st == HYD_ERR_UNAVAILABLE, "not failed as unavailable");
+    need(sys, strstr(sys->rig.err.text, "node 'b'") != NULL, sys->rig.err.text);
+    a_successor_takes_the_place(sys);
+}
+
+static void a_step_that_lost_an_agent_is_done_by_the_others(void **state)
+{
+    struct system *sys = *state;
+    const Hydra__V1__SubmitStepResponse *out = NULL;
+    hyd_status st = HYD_OK;
+
+    out = lose_one(sys, "--step-replan=yes", SIGKILL, &st);
+    need(sys, st == HYD_OK, sys->rig.err.text);
+    assert_int_equal(out->plan->ranks, 2);
+    assert_int_equal(out->report->n_cells, 2 * out->plan->num_microbatches);
+    a_successor_takes_the_place(sys);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(plans_of_hydra_run_on_two_agents_of_four_ranks),
+        TEST(a_killed_agent_fails_the_step_and_is_replaced),
+        TEST(a_step_that_lost_an_agent_is_done_by_the_others),
+        TEST(a_stopped_agent_fails_the_step_and_is_replaced),
+    };
+
+    hyd_victim_main(argc, argv); /* does not return in a victim */
+    program = argv[0];
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -392,8 +392,8 @@ static hyd_status print_json(const struct input *in, const struct hyd_compare *c
     for (size_t i = 0; i < c->n_rows; i++) {
         (void)json_array_append_new(rows, row_json(&c->row[i]));
     }
-    root = json_pack("{s:s, s:o, s:o, s:s?}", "lengths_file", in->path, "settings",
-                     settings_json(in), "policies", rows, "best",
+    root = json_pack("{s:o, s:o, s:o, s:s?}", "lengths_file", hyd_json_text(in->path),
+                     "settings", settings_json(in), "policies", rows, "best",
                      c->best < c->n_rows ? c->row[c->best].policy->name : NULL);
     if (hint != NULL) {
         (void)json_object_set_new(root, "hint", json_string(hint));

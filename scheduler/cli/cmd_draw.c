@@ -148,7 +148,8 @@ int hyd_cmd_draw(struct hyd_cli *cli, int argc, char **argv)
     }
     st = run(&in, &err);
     if (st == HYD_OK && cli->json) {
-        st = hyd_json_print(cli->out, json_pack("{s:s}", "output", in.out_path), &err);
+        st = hyd_json_print(
+            cli->out, json_pack("{s:o}", "output", hyd_json_text(in.out_path)), &err);
     }
     return st == HYD_OK ? HYD_EXIT_DONE : hyd_cli_fail(cli, st, &err);
 }

@@ -112,7 +112,7 @@ static hyd_status print_json(FILE *out, const struct input *in,
                              (json_int_t)list->n, "seed", (json_int_t)in->seed);
 
     if (config->file[0] != '\0') {
-        (void)json_object_set_new(root, "path", json_string(config->file));
+        (void)json_object_set_new(root, "path", hyd_json_text(config->file));
     } else {
         (void)json_object_set_new(
             root, "lognormal",

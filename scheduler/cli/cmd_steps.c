@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "scheduler/cli/command.h"
 #include "scheduler/cli/json.h"
@@ -27,6 +28,10 @@ struct input {
     uint64_t n_seen;
     Hydra__V1__StepInfo *shown[SHOWN_STEPS]; /* newest last */
     size_t n_shown;
+    double begin_s; /* when the first update came */
+    uint64_t n_done;
+    uint64_t fault_step; /* of the last step that failed */
+    char fault[HYD_BAR_BYTES]; /* why; "": none failed */
     hyd_status status;
     struct hyd_error err;
 };
@@ -213,18 +218,62 @@ static void forget(struct input *in)
     in->n_shown = 0;
 }
 
+static double now_s(void)
+{
+    struct timespec now = {0};
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* Steps done and the last fault, for the head of the picture. */
+static void count_step(struct input *in, const Hydra__V1__StepInfo *step)
+{
+    if (in->n_seen == 1) {
+        in->begin_s = now_s();
+    }
+    if (step->state == HYDRA__V1__STEP_STATE__STEP_DONE) {
+        in->n_done++;
+    }
+    if (step->state == HYDRA__V1__STEP_STATE__STEP_FAILED) {
+        in->fault_step = step->step;
+        (void)snprintf(in->fault, sizeof in->fault, "%.200s",
+                       step->reason[0] != '\0' ? step->reason : "no reason given");
+    }
+}
+
+static void draw_head(const struct input *in,
+                      const Hydra__V1__WatchStepsResponse *update)
+{
+    const double seconds = now_s() - in->begin_s;
+
+    (void)fprintf(in->cli->out,
+                  "\033[H\033[2Jjob %s, epoch %" PRIu32 ", %" PRIu64 " steps done",
+                  in->job, update->step->epoch, in->n_done);
+    if (in->n_done > 0 && seconds > 1) {
+        (void)fprintf(in->cli->out, ", %.3g a second", (double)in->n_done / seconds);
+    }
+    (void)fprintf(in->cli->out, "%s\n",
+                  update->dropped > 0 ? ", some updates were missed" : "");
+    if (in->fault[0] != '\0') {
+        (void)fprintf(in->cli->out, "last fault: step %" PRIu64 ": %s\n",
+                      in->fault_step, in->fault);
+    }
+    (void)fputc('\n', in->cli->out);
+}
+
 static hyd_status draw(struct input *in, const Hydra__V1__WatchStepsResponse *update)
 {
     struct hyd_table table;
     hyd_status st = HYD_OK;
 
     remember(in, update->step);
+    count_step(in, update->step);
     hyd_table_init(&table, in->cli->alloc, hyd_remote_step_columns);
     for (size_t i = 0; i < in->n_shown; i++) {
         hyd_remote_step_row(&table, in->shown[i]);
     }
-    (void)fprintf(in->cli->out, "\033[H\033[2Jjob %s, %" PRIu64 " updates%s\n\n",
-                  in->job, in->n_seen, update->dropped > 0 ? ", some were missed" : "");
+    draw_head(in, update);
     st = hyd_table_print(&table, in->cli, &in->err);
     hyd_table_release(&table);
     return st;

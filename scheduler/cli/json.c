@@ -18,6 +18,25 @@ const char *hyd_json_real(double value, char text[HYD_JSON_REAL_BYTES])
     return text;
 }
 
+json_t *hyd_json_text(const char *text)
+{
+    json_t *value = json_string(text);
+    char ascii[4096];
+    size_t n = 0;
+
+    if (value != NULL) {
+        return value;
+    }
+    for (; text[n] != '\0' && n + 1 < sizeof ascii; n++) {
+        ascii[n] = text[n];
+        if ((unsigned char)text[n] >= 128) {
+            ascii[n] = '?';
+        }
+    }
+    ascii[n] = '\0';
+    return json_string(ascii);
+}
+
 static void print_text(FILE *out, const char *text)
 {
     (void)fputc('"', out);

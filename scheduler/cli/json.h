@@ -20,6 +20,10 @@
 HYD_MUST_CHECK hyd_status hyd_json_print(FILE *out, json_t *take_root,
                                          struct hyd_error *err);
 
+/* A text that may hold anything, such as a path: what is no UTF-8 becomes '?'. NULL on no
+ * memory. */
+json_t *hyd_json_text(const char *text);
+
 enum { HYD_JSON_REAL_BYTES = 32 };
 
 /* Shortest text of a finite double that reads back the same; returns text[]. */

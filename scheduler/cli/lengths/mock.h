@@ -15,9 +15,9 @@
  *          and those of import.h for mode file
  * Owns     nothing; entries are added to the caller's list.
  * Threads  reentrant.
- * Source   scheduler/README.md, equation 30; Matsumoto and Nishimura, "Mersenne Twister", ACM TOMACS 8(1), 1998; Marsaglia's
- *          polar method. exp and log are libm's, so a length may differ by one between C
- *          libraries.
+ * Source   scheduler/README.md, equation 30; Matsumoto and Nishimura, "Mersenne Twister",
+ *          ACM TOMACS 8(1), 1998; Marsaglia's polar method. exp and log are libm's, so a
+ *          length may differ by one between C libraries.
  */
 #ifndef HYD_SCHEDULER_CLI_LENGTHS_MOCK_H
 #define HYD_SCHEDULER_CLI_LENGTHS_MOCK_H

@@ -100,6 +100,31 @@ static void unknown_policies_list_the_known_ones(void **state)
     hyd_cli_result_release(&r);
 }
 
+static void speeds_come_one_a_rank(void **state)
+{
+    char path[HYD_CLI_FILE_BYTES];
+    char more[2048];
+    char want[2048];
+    struct hyd_cli_result r;
+
+    (void)state;
+    hyd_cli_file_make(folder, "speed", "# four\n1\n0.5\n1\n", 15, path);
+    (void)snprintf(more, sizeof more, "--ranks 4 --cap 1K --speed %s", path);
+    (void)snprintf(want, sizeof want,
+                   "hydractl plan: %.60s has 3 speeds, must be one a rank: 4\n", path);
+    expect_error(more, 2, want);
+    hyd_cli_file_make(folder, "speed", "1\n0\n1\n1\n", 8, path);
+    (void)snprintf(want, sizeof want,
+                   "hydractl plan: %.60s:2: speed is '0', must be 1e-6 to 1e6\n", path);
+    expect_error(more, 2, want);
+    hyd_cli_file_make(folder, "speed", "1\n0.5\n1\n1\n", 10, path);
+    (void)snprintf(more, sizeof more, "--ranks 4 --cap 1K --json --speed %s", path);
+    r = run("plan", lengths, more);
+    assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.out, "\"speed\": [1, 0.5, 1, 1]"));
+    hyd_cli_result_release(&r);
+}
+
 /* Without the two lines that say how long planning took. */
 static char *without_times(const char *text)
 {
@@ -279,6 +304,7 @@ int main(void)
         cmocka_unit_test(options_that_do_not_fit_say_what_would),
         cmocka_unit_test(a_sequence_that_fits_nowhere_has_no_answer),
         cmocka_unit_test(unknown_policies_list_the_known_ones),
+        cmocka_unit_test(speeds_come_one_a_rank),
         cmocka_unit_test(the_same_input_gives_the_same_bytes_but_for_the_times),
         cmocka_unit_test(cells_hold_every_token_once),
         cmocka_unit_test(check_accepts_what_plan_wrote),

@@ -53,6 +53,16 @@ static void json_says_when_the_stream_is_full(void **state)
     (void)fclose(full);
 }
 
+static void json_text_takes_any_path(void **state)
+{
+    char *text =
+        print(json_pack("[o, o]", hyd_json_text("a/\xff"), hyd_json_text("µ")));
+
+    (void)state;
+    assert_string_equal(text, "[\"a/?\",\n \"µ\"]\n");
+    free(text);
+}
+
 static const char *reads_back(struct hyd_rng *rng, void *ctx)
 {
     const uint64_t bits = hyd_rng_next(rng);
@@ -87,6 +97,7 @@ int main(void)
         cmocka_unit_test(json_breaks_lines_at_the_top_and_between_records),
         cmocka_unit_test(json_refuses_a_document_that_could_not_be_built),
         cmocka_unit_test(json_says_when_the_stream_is_full),
+        cmocka_unit_test(json_text_takes_any_path),
         cmocka_unit_test(json_reals_read_back_exactly),
     };
 

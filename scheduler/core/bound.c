@@ -377,7 +377,7 @@ static hyd_status giant_step(const struct bounds *b,
     const double m = program->shape.n_microbatches;
     const double p = program->shape.n_stages;
     const double through = p - (p - 1.0) * program->share[HYD_PIPELINE_WEIGHT];
-    double least_s = INFINITY;
+    double least_s = HUGE_VAL;
 
     for (uint32_t k = b->n_degrees; k-- > 0;) {
         const double giant_s = time_at(b, k, b->giant) + b->in->cost->cell_s;

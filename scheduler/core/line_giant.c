@@ -93,7 +93,7 @@ static double giant_coefficient(const struct hyd_pipeline_program *program, doub
     const double b = window * program->share[HYD_PIPELINE_BACKWARD];
     const struct side before = {e, f, b / window, window, scratch};
     const struct side after = {e, b, f / window, window, scratch};
-    double least = INFINITY;
+    double least = HUGE_VAL;
 
     for (uint32_t k = 0; k < n; k++) {
         up[k] = weight_at_giant(&before, k);

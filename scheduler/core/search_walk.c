@@ -240,7 +240,9 @@ static hyd_status walk_candidates(struct walk *walk)
 {
     const uint32_t effort = walk->search->in->options.effort;
     const uint32_t most = TRIES[effort < MAX_EFFORT ? effort : MAX_EFFORT];
-    struct point at = {.theta = most == 1 ? ONLY_THETA : START_THETA};
+    /* One slow rank holds up a wide group: with speeds begin with narrow ones. */
+    const bool narrow = walk->search->in->pool.speed != NULL;
+    struct point at = {.theta = narrow ? 0 : most == 1 ? ONLY_THETA : START_THETA};
     bool moved = true;
     hyd_status st = HYD_OK;
 

@@ -16,7 +16,8 @@ foreach(name
     ramp
     seqs
     simulate
-    target)
+    target
+    trace)
   hydra_add_test(unit scheduler ${name} LIBS hydra_test_gen hydra_sched)
 endforeach()
 target_link_libraries(unit_scheduler_golden PRIVATE PkgConfig::JANSSON)

@@ -78,8 +78,9 @@ static grpc_server *make_server(const struct hyd_rpc_limits *limits)
     add_arg(&args, GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     /* Clients may ping as often as once a second before they are told off. */
     add_arg(&args, GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
-    /* A peer that connects and says nothing, or half a TLS handshake. */
-    add_arg(&args, GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10000);
+    /* A peer that connects and says nothing, or half a TLS handshake. Not shorter: when
+     * thousands of agents come back at once, the last ones have to wait. */
+    add_arg(&args, GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 120000);
     if (limits->idle_ms != 0) {
         add_arg(&args, GRPC_ARG_MAX_CONNECTION_IDLE_MS, limits->idle_ms);
     }

@@ -4,6 +4,7 @@
 #include "tests/bench/bench_attn.h"
 #include "tests/bench/bench_bounds.h"
 #include "tests/bench/bench_plan.h"
+#include "tests/bench/bench_rpc.h"
 
 const struct hyd_bench hyd_bench_table[] = {
     {"plan", "the planner: gain over other schedulers, gap to bounds, time, memory",
@@ -11,5 +12,7 @@ const struct hyd_bench hyd_bench_table[] = {
     {"bounds", "the bound on a pipeline's step; --long prints its table as C",
      hyd_bench_bounds},
     {"attn", "CPU attention kernels against the same core's sgemm", hyd_bench_attn},
+    {"rpc", "remote calls: latency, throughput, fan-out, agents; unix, tcp, mtls",
+     hyd_bench_rpc},
     {NULL, NULL, NULL},
 };

@@ -5,14 +5,17 @@ add_executable(hydra-bench
   bench/bench_attn.c
   bench/bench_bounds.c
   bench/bench_plan.c
+  bench/bench_rpc.c
   bench/bench_table.c
   bench/blas.c
   bench/plan_cases.c
   bench/plan_gain.c
   bench/plan_jitter.c
-  bench/plan_time.c)
-target_link_libraries(hydra-bench PRIVATE hydra_compute hydra_sched hydra_sys hydra_test
-  PkgConfig::JANSSON m
+  bench/plan_time.c
+  bench/rpc_load.c
+  bench/rpc_peer.c)
+target_link_libraries(hydra-bench PRIVATE hydra_compute hydra_sched hydra_sys hydra_rpc
+  hydra_test PkgConfig::JANSSON PkgConfig::UV m
   ${CMAKE_DL_LIBS})
 # The yardstick of `attn`, loaded at run time; without it the rates have no ratio.
 find_library(HYDRA_OPENBLAS NAMES libopenblas.so.0 openblas
@@ -23,7 +26,7 @@ if(HYDRA_OPENBLAS)
 else()
   message(STATUS "no OpenBLAS: hydra-bench attn prints no ratio")
 endif()
-foreach(bench attn plan bounds)
+foreach(bench attn plan bounds rpc)
   add_test(NAME bench.${bench} COMMAND hydra-bench ${bench} --check)
   set_tests_properties(bench.${bench} PROPERTIES LABELS bench TIMEOUT 120
     ENVIRONMENT "HYDRA_SOURCE_DIR=${CMAKE_SOURCE_DIR}")

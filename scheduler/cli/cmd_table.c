@@ -27,6 +27,7 @@ const struct hyd_command hyd_command_table[] = {
     {"report", "JOB...", "predicted against measured, jobs side by side",
      hyd_cmd_report},
     {"workers", "[JOB]", "list the agents that are attached", hyd_cmd_workers},
+    {"health", "[SERVICE]", "is the daemon serving? (for probes)", hyd_cmd_health},
     {"drain", "JOB NODE", "take a node's agents out of a job", hyd_cmd_drain},
     {0},
 };

@@ -330,7 +330,7 @@ static bool run_passes(struct attn_run *run, struct host *x)
 bool attn_run_check(struct attn_run *run, struct attn_errors *ret_errors)
 {
     struct attn_errors errors = {0.0, 0.0};
-    struct host x = {NULL};
+    struct host x = {.q = NULL};
     const bool ran = run_passes(run, &x);
 
     for (uint32_t s = 0; ran && s < SAMPLES; s++) {

@@ -81,7 +81,7 @@ static bool steps_of(struct hyd_planner *planner, const struct hyd_plan_case *c,
                                             HYD_ORDER_RAMP};
 
     for (size_t d = 0; d < N_DEVIATIONS; d++) {
-        ret_step_s[d] = INFINITY;
+        ret_step_s[d] = HUGE_VAL;
     }
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         struct hyd_plan_input in = c->in;
@@ -186,7 +186,7 @@ static void add_case(struct hyd_planner *planner, const struct hyd_plan_case_spe
 int hyd_plan_sweep_table(const struct hyd_bench_args *args)
 {
     struct hyd_planner *planner = NULL;
-    struct sweep sweep = {.least = INFINITY, .least_tuned = INFINITY};
+    struct sweep sweep = {.least = HUGE_VAL, .least_tuned = HUGE_VAL};
 
     (void)args;
     if (hyd_planner_create(hyd_alloc_system(), &planner) != HYD_OK) {

@@ -44,7 +44,7 @@ static const char *engine_equals_reference(struct hyd_rng *rng, void *ctx)
 static void engine_equals_reference_over_any_plan(void **state)
 {
     (void)state;
-    hyd_prop_run("engine equals reference", 120, engine_equals_reference,
+    hyd_prop_run("engine equals reference", 100, engine_equals_reference,
                  (void *)&hyd_compute_naive);
 }
 
@@ -66,7 +66,7 @@ static const char *loss_is_survived(struct hyd_rng *rng, void *ctx)
 static void engine_survives_a_lost_rank_at_any_moment(void **state)
 {
     (void)state;
-    hyd_prop_run("loss is survived", 60, loss_is_survived, (void *)&hyd_compute_naive);
+    hyd_prop_run("loss is survived", 40, loss_is_survived, (void *)&hyd_compute_naive);
 }
 
 int main(void)

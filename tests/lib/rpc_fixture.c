@@ -15,6 +15,12 @@ const struct hyd_rpc_spec hyd_test_unary = {
     .idempotent = true,
 };
 
+const struct hyd_rpc_spec hyd_test_unary_once = {
+    .path = "/test.v1.Test/Unary",
+    .request = &hydra__v1__get_job_request__descriptor,
+    .response = &hydra__v1__get_job_request__descriptor,
+};
+
 const struct hyd_rpc_spec hyd_test_stream = {
     .path = "/test.v1.Test/Stream",
     .kind = HYD_RPC_SERVER_STREAM,
@@ -114,6 +120,7 @@ static void answer_large(struct hyd_call *call)
 static void unary_open(struct hyd_call *call, const ProtobufCMessage *message)
 {
     const Hydra__V1__GetJobRequest *request = (const Hydra__V1__GetJobRequest *)message;
+    struct hyd_rpc_fixture *fix = hyd_call_ctx(call);
     struct hyd_error err;
 
     note_open(call);
@@ -123,6 +130,10 @@ static void unary_open(struct hyd_call *call, const ProtobufCMessage *message)
         hyd_call_fail(call, HYD_ERR_INVALID, &err);
     } else if (strcmp(request->job, "later") == 0) {
         assert_int_equal(uv_timer_start(&make_job(call)->timer, on_later, 1, 0), 0);
+    } else if (strcmp(request->job, "flaky") == 0 && fix->flaky > 0) {
+        fix->flaky--;
+        (void)hyd_error_set(&err, HYD_ERR_UNAVAILABLE, "not now");
+        hyd_call_fail(call, HYD_ERR_UNAVAILABLE, &err);
     } else if (strcmp(request->job, "large") == 0) {
         answer_large(call);
     } else if (strcmp(request->job, "take") == 0) {

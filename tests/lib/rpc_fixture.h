@@ -5,7 +5,8 @@
  *            /test.v1.Test/Unary   job "echo..." comes back; "fail" fails with field,
  *                                  value and limit; "later" is answered by a timer;
  *                                  "never" is not; "large" answers above the limit, then
- *                                  fails; "take" keeps the message's memory
+ *                                  fails; "take" keeps the message's memory; "flaky" fails
+ *                          with UNAVAILABLE as often as fix->flaky says
  *            /test.v1.Test/Stream  `limit` messages of `from_step` bytes, as the reader
  *                                  takes them; job "push": all at once, and slow readers
  *                                  are closed (path PushStream)
@@ -27,6 +28,8 @@
 #include "tests/lib/test.h"
 
 extern const struct hyd_rpc_spec hyd_test_unary;
+/* The same method for a client that must not repeat it. */
+extern const struct hyd_rpc_spec hyd_test_unary_once;
 extern const struct hyd_rpc_spec hyd_test_stream;
 extern const struct hyd_rpc_spec hyd_test_push_stream;
 extern const struct hyd_rpc_spec hyd_test_bidi;
@@ -52,6 +55,7 @@ struct hyd_rpc_fixture {
     char last_name[64];
     int64_t last_left_ms;
     bool drained;
+    unsigned flaky;
 };
 
 /* limits may be NULL. A unix socket in a folder of its own; server started. */

@@ -3,8 +3,9 @@
 import os
 import socket
 import struct
+import subprocess
 
-from harness import Daemon, Stubs, check, skip
+from harness import BIN, Daemon, Stubs, check, skip
 
 try:
     import grpc
@@ -260,10 +261,24 @@ def raw_sockets(daemon, client):
     client.serves("fifty clients that hang up")
 
 
+def second_daemon(daemon, client):
+    """One socket, one port, one daemon: the second refuses and the first goes on."""
+    program = os.path.join(BIN, "hydra-schedd")
+    for address, why in (("unix:" + daemon.socket, "held by process %d" %
+                          daemon.process.pid),
+                         (daemon.address, "Address already in use")):
+        done = subprocess.run([program, "--listen", address], capture_output=True,
+                              text=True, timeout=30)
+        check("a second daemon refuses " + address, done.returncode == 1 and
+              why in done.stderr, (done.returncode, done.stderr))
+        client.serves("a second daemon on " + address)
+
+
 def main():
     stubs = Stubs()
     with Daemon() as daemon:
         client = Client(stubs, "unix:" + daemon.socket)
+        second_daemon(daemon, client)
         sizes(client)
         broken(client)
         names(client)

@@ -5,6 +5,7 @@
 
 #include "common/rpc/hydra_v1.h"
 #include "proto/grpc/health/v1/health.pb-c.h"
+#include "tests/lib/fault_alloc.h"
 #include "tests/lib/rpc_fixture.h"
 
 static struct hyd_rpc_fixture fix;
@@ -300,6 +301,130 @@ static void unreachable_server_is_unavailable_after_the_retries(void **state)
     fix.client = own;
 }
 
+/* --- another attempt --- */
+
+static void idempotent_call_is_tried_again(void **state)
+{
+    struct hyd_rpc_seen seen = {0};
+
+    (void)state;
+    fix.flaky = 2;
+    hyd_rpc_begin(&fix, &hyd_test_unary, "flaky", 20000, &seen);
+    hyd_rpc_run(&fix, &seen.ended);
+    assert_int_equal(seen.result.status, HYD_OK);
+    assert_int_equal(seen.n_messages, 1);
+    assert_int_equal(fix.n_opened, 3);
+}
+
+static void call_that_is_not_idempotent_is_tried_once(void **state)
+{
+    struct hyd_rpc_seen seen = {0};
+
+    (void)state;
+    fix.flaky = 1;
+    hyd_rpc_begin(&fix, &hyd_test_unary_once, "flaky", 20000, &seen);
+    hyd_rpc_run(&fix, &seen.ended);
+    assert_int_equal(seen.result.status, HYD_ERR_UNAVAILABLE);
+    assert_string_equal(seen.result.error.text, "not now");
+    assert_int_equal(fix.n_opened, 1);
+}
+
+static void attempts_end_with_their_number_and_the_deadline(void **state)
+{
+    struct hyd_rpc_seen seen = {0};
+    struct hyd_rpc_seen hurried = {0};
+
+    (void)state;
+    fix.flaky = 100;
+    hyd_rpc_begin(&fix, &hyd_test_unary, "flaky", 20000, &seen);
+    hyd_rpc_run(&fix, &seen.ended);
+    assert_int_equal(seen.result.status, HYD_ERR_UNAVAILABLE);
+    assert_int_equal(fix.n_opened, 4);
+    /* No wait before a second attempt is shorter than 25 ms. */
+    hyd_rpc_begin(&fix, &hyd_test_unary, "flaky", 24, &hurried);
+    hyd_rpc_run(&fix, &hurried.ended);
+    assert_true(fix.n_opened <= 5);
+}
+
+static void budget_of_the_channel_bounds_retries_over_all_calls(void **state)
+{
+    const struct hyd_client_config config = {
+        .bridge = fix.bridge,
+        .alloc = hyd_alloc_system(),
+        .target = fix.address,
+        .own_connection = true,
+        .max_attempts = 3,
+        .retry_budget = 3,
+    };
+    struct hyd_client *own = fix.client;
+    struct hyd_client *poor = NULL;
+    unsigned n_calls = 0;
+
+    (void)state;
+    assert_int_equal(hyd_client_create(&config, &poor, NULL), HYD_OK);
+    fix.flaky = 100;
+    fix.client = poor;
+    for (; n_calls < 4; n_calls++) {
+        assert_int_equal(unary("flaky", 20000).result.status, HYD_ERR_UNAVAILABLE);
+    }
+    fix.client = own;
+    assert_int_equal(fix.n_opened, 4 + 3);
+    hyd_client_close(poor, NULL, NULL);
+}
+
+static void cancel_between_attempts_ends_the_call(void **state)
+{
+    struct hyd_rpc_seen seen = {0};
+
+    (void)state;
+    fix.flaky = 100;
+    hyd_rpc_begin(&fix, &hyd_test_unary, "flaky", 20000, &seen);
+    hyd_rpc_wait(&fix, &fix.n_closed, 1);
+    hyd_client_cancel(seen.call);
+    hyd_rpc_run(&fix, &seen.ended);
+    assert_true(seen.result.status == HYD_ERR_CANCELLED ||
+                seen.result.status == HYD_ERR_UNAVAILABLE);
+    assert_true(fix.n_opened <= 2);
+}
+
+/* --- memory --- */
+
+static void server_and_client_survive_no_memory_when_they_are_made(void **state)
+{
+    struct hyd_fault_alloc fault;
+    struct hyd_server_config server_config = {.bridge = fix.bridge,
+                                              .alloc = &fault.alloc};
+    struct hyd_client_config client_config = {
+        .bridge = fix.bridge, .alloc = &fault.alloc, .target = fix.address};
+    hyd_status status = HYD_ERR_NO_MEMORY;
+
+    (void)state;
+    for (size_t n = 1; status != HYD_OK; n++) {
+        struct hyd_server *server = NULL;
+
+        assert_true(n < 200);
+        hyd_fault_alloc_init(&fault);
+        fault.fail_at = n;
+        status = hyd_server_create(&server_config, &server, NULL);
+        assert_true(status == HYD_OK || status == HYD_ERR_NO_MEMORY);
+        hyd_server_free(server);
+        (void)uv_run(&fix.loop, UV_RUN_NOWAIT); /* handles close */
+        assert_int_equal(fault.live, 0);
+    }
+    status = HYD_ERR_NO_MEMORY;
+    for (size_t n = 1; status != HYD_OK; n++) {
+        struct hyd_client *client = NULL;
+
+        assert_true(n < 10);
+        hyd_fault_alloc_init(&fault);
+        fault.fail_at = n;
+        status = hyd_client_create(&client_config, &client, NULL);
+        assert_true(status == HYD_OK || status == HYD_ERR_NO_MEMORY);
+        hyd_client_close(client, NULL, NULL);
+        assert_int_equal(fault.live, 0);
+    }
+}
+
 int main(void)
 {
 #define FRESH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -324,6 +449,12 @@ int main(void)
         FRESH(peer_of_a_unix_socket_is_known_by_user_and_process),
         FRESH(done_tells_code_bytes_and_time),
         FRESH(unreachable_server_is_unavailable_after_the_retries),
+        FRESH(idempotent_call_is_tried_again),
+        FRESH(call_that_is_not_idempotent_is_tried_once),
+        FRESH(attempts_end_with_their_number_and_the_deadline),
+        FRESH(budget_of_the_channel_bounds_retries_over_all_calls),
+        FRESH(cancel_between_attempts_ends_the_call),
+        FRESH(server_and_client_survive_no_memory_when_they_are_made),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

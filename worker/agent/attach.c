@@ -71,8 +71,14 @@ static hyd_status read_members(struct hyd_agent *agent,
                                const Hydra__V1__Members *members,
                                struct hyd_agent_shared *shared, struct hyd_error *err)
 {
-    bool *seen = hyd_arena_take_zeroed(&shared->arena, agent->n_world, sizeof *seen);
+    bool *seen = NULL;
 
+    if (members->n_members != agent->n_world) {
+        return hyd_error_value(err, HYD_ERR_INVALID, "members",
+                               "one a rank of the world", "%zu of %u",
+                               members->n_members, agent->n_world);
+    }
+    seen = hyd_arena_take_zeroed(&shared->arena, agent->n_world, sizeof *seen);
     shared->address =
         hyd_arena_take_zeroed(&shared->arena, agent->n_world, sizeof *shared->address);
     shared->address_bytes = hyd_arena_take_zeroed(&shared->arena, agent->n_world,
@@ -91,11 +97,6 @@ static hyd_status read_members(struct hyd_agent *agent,
         seen[member->rank] = true;
         shared->address[member->rank] = member->address.data;
         shared->address_bytes[member->rank] = member->address.len;
-    }
-    if (members->n_members != agent->n_world) {
-        return hyd_error_value(err, HYD_ERR_INVALID, "members",
-                               "one a rank of the world", "%zu of %u",
-                               members->n_members, agent->n_world);
     }
     return HYD_OK;
 }

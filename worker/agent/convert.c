@@ -4,6 +4,9 @@
 
 #include <stdlib.h>
 
+/* What is above these is not a plan but a broken or hostile peer. */
+enum { MAX_LAYERS = 4096, MAX_MICROBATCHES = 1 << 20 };
+
 static hyd_status read_mask(const Hydra__V1__ModelShape *shape,
                             struct hyd_attn_model *ret_model, struct hyd_error *err)
 {
@@ -86,6 +89,10 @@ hyd_status hyd_agent_job_read(const Hydra__V1__JobSpec *spec,
     }
     if (spec->execution != NULL && spec->execution->layers > 0) {
         job.n_layers = spec->execution->layers;
+    }
+    if (job.n_layers > MAX_LAYERS) {
+        return hyd_error_value(err, HYD_ERR_INVALID, "job.execution.layers",
+                               "at most 4096", "%u", job.n_layers);
     }
     *ret_job = job;
     return HYD_OK;
@@ -268,6 +275,10 @@ hyd_status hyd_agent_plan_read(const Hydra__V1__Assignment *message,
     }
     if (execution != NULL && execution->layers > 0) {
         plan.n_layers = execution->layers;
+    }
+    if (message->num_microbatches > MAX_MICROBATCHES) {
+        return hyd_error_value(err, HYD_ERR_INVALID, "num_microbatches",
+                               "at most 1048576", "%u", message->num_microbatches);
     }
     st = read_groups(message, job, n_ranks, arena, &plan, err);
     if (st == HYD_OK) {

@@ -14,9 +14,9 @@ enum tensor { T_Q, T_K, T_V, T_O, T_DOUT, T_DQ, T_DK, T_DV, N_TENSORS };
 static const enum tensor output_tensor[HYD_VERIFY_OUTPUTS] = {T_O, T_DQ, T_DK, T_DV};
 
 void hyd_judge_init(struct hyd_judge *judge, const struct hyd_compute_ops *ops,
-                    const struct hyd_alloc *alloc)
+                    struct hyd_judge_between between, const struct hyd_alloc *alloc)
 {
-    *judge = (struct hyd_judge){.alloc = alloc, .ops = ops};
+    *judge = (struct hyd_judge){.between = between, .alloc = alloc, .ops = ops};
 }
 
 static void drop_engine(struct hyd_judge *judge)
@@ -249,6 +249,9 @@ static hyd_status run_pass(struct hyd_judge *judge, enum hyd_pass which,
     st = hyd_attn_start(judge->attn, &pass, &io, err);
     while (st == HYD_OK && state != HYD_ATTN_DONE) {
         st = hyd_attn_advance(judge->attn, &state, err);
+        if (st == HYD_OK) {
+            st = judge->between.call(judge->between.ctx);
+        }
     }
     return st;
 }

@@ -7,7 +7,7 @@
  * Shapes   output[i] [n][heads][d] in the model's dtype: o, dq, dk, dv.
  * Units    errors are largest |difference| / largest |value| of a tensor; not a number
  *          counts as infinite.
- * Errors   HYD_ERR_NO_MEMORY; of the engine and its device.
+ * Errors   HYD_ERR_NO_MEMORY; of the engine and its device; what `between` returned.
  * Owns     a judge keeps a device and an engine, made larger when a sequence asks.
  * Threads  one thread at a time.
  */
@@ -19,7 +19,14 @@
 #include "worker/agent/verify.h"
 #include "worker/attn/attn.h"
 
+/* Called between pieces of work; anything but HYD_OK ends the judging with it. */
+struct hyd_judge_between {
+    hyd_status (*call)(void *ctx);
+    void *ctx;
+};
+
 struct hyd_judge {
+    struct hyd_judge_between between;
     const struct hyd_alloc *alloc;
     const struct hyd_compute_ops *ops;
     struct hyd_compute *dev; /* not the rank's: its seconds must stay clean */
@@ -45,7 +52,7 @@ struct hyd_judge_verdict {
 
 /* ops: a backend of the kind that ran; its own device is opened when first needed. */
 void hyd_judge_init(struct hyd_judge *judge, const struct hyd_compute_ops *ops,
-                    const struct hyd_alloc *alloc);
+                    struct hyd_judge_between between, const struct hyd_alloc *alloc);
 void hyd_judge_release(struct hyd_judge *judge);
 
 HYD_MUST_CHECK hyd_status hyd_judge_by_reference(struct hyd_judge *judge,

@@ -88,6 +88,15 @@ static enum hyd_agent_verify mode_of(enum hyd_verify_pick how,
     return job;
 }
 
+/* A long check is work, and stops when the step was given up. */
+static hyd_status still_wanted(void *ctx)
+{
+    const struct hyd_verify *verify = ctx;
+
+    hyd_agent_touch(verify->agent, verify->local_rank);
+    return hyd_agent_still_wanted(verify->agent, verify->local_rank);
+}
+
 void hyd_verify_begin(struct hyd_verify *verify,
                       const struct hyd_agent_assignment *assignment)
 {
@@ -96,7 +105,8 @@ void hyd_verify_begin(struct hyd_verify *verify,
 
     if (!verify->has_judge) {
         (void)hyd_agent_device(verify->agent, verify->local_rank, &ops);
-        hyd_judge_init(&verify->judge, ops, verify->alloc);
+        hyd_judge_init(&verify->judge, ops,
+                       (struct hyd_judge_between){still_wanted, verify}, verify->alloc);
         verify->has_judge = true;
     }
     verify->mode = mode_of(verify->how, assignment->verify);
@@ -379,7 +389,7 @@ static hyd_status check_group(struct hyd_verify *verify, const struct hyd_group 
         const uint32_t rows = seq_rows(group, s, member);
 
         piece->seq = s;
-        st = hyd_agent_still_wanted(verify->agent, verify->local_rank);
+        st = still_wanted(verify);
         if (st == HYD_OK && pick != PICK_NONE) {
             st = member > 0 ? give(verify, piece, member, err)
                             : gather(verify, piece, err);
@@ -387,7 +397,6 @@ static hyd_status check_group(struct hyd_verify *verify, const struct hyd_group 
         if (st == HYD_OK && pick != PICK_NONE && member == 0) {
             st = judge(verify, piece, cell->layer, pick, err);
         }
-        hyd_agent_touch(verify->agent, verify->local_rank);
         for (uint32_t i = 0; i < n_outputs(verify); i++) {
             piece->output[i] += rows * row_bytes(verify, (int)i);
         }

@@ -85,6 +85,8 @@ static void convert_names_what_is_wrong_with_a_job(void **state)
     refuses_job(&parts, "job.cost.model.mask");
     parts.execution.dtype = (Hydra__V1__Dtype)9;
     refuses_job(&parts, "job.execution.dtype");
+    parts.execution.layers = 5000;
+    refuses_job(&parts, "job.execution.layers");
     parts.shape.head_dim = 0;
     refuses_job(&parts, "head_dim");
     parts.shape.kv_heads = 6;
@@ -201,6 +203,8 @@ static void convert_names_what_is_wrong_with_a_step(void **state)
     refuses_step(&step, "groups.ids");
     step.group[0].microbatch = 2;
     refuses_step(&step, "groups.microbatch");
+    step.message.num_microbatches = UINT32_MAX;
+    refuses_step(&step, "num_microbatches");
     execution.layers = 3;
     step.message.execution = &execution;
     refuses_step(&step, "execution.layers");

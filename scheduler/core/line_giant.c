@@ -32,23 +32,26 @@ struct side {
     double behind; /* share that it costs each of the p - 1 positions behind it */
     uint32_t window; /* p - 1 */
     double *weight; /* scratch */
+    bool reached_all; /* the last look went to the farthest; else more change nothing */
 };
 
 /* Does a weight at the giant leave enough for the n others behind it? */
-static bool suffices(const struct side *side, double at_giant, uint32_t n)
+static bool suffices(struct side *side, double at_giant, uint32_t n)
 {
     double sum = at_giant;
     double window = at_giant;
     uint32_t n_without = 0;
 
     side->weight[0] = at_giant;
+    side->reached_all = true;
     for (uint32_t i = 1; i <= n && sum <= 1.0; i++) {
         const double need = (side->e + side->behind * window) / side->ahead;
 
         side->weight[i] = need > 0.0 ? need : 0.0;
         n_without = need > 0.0 ? 0 : n_without + 1;
         if (side->e <= 0.0 && n_without > side->window) {
-            break; /* nobody further away is missing anything */
+            side->reached_all = false; /* nobody further away is missing anything */
+            break;
         }
         sum += side->weight[i];
         window += side->weight[i];
@@ -60,7 +63,7 @@ static bool suffices(const struct side *side, double at_giant, uint32_t n)
 }
 
 /* The largest weight at the giant, or less; negative when the others need it all. */
-static double weight_at_giant(const struct side *side, uint32_t n)
+static double weight_at_giant(struct side *side, uint32_t n)
 {
     double low = 0.0;
     double high = 1.0;
@@ -80,7 +83,23 @@ static double weight_at_giant(const struct side *side, uint32_t n)
             high = middle;
         }
     }
-    return low;
+    return suffices(side, low, n) ? low : 0.0;
+}
+
+/* weight[k]: the giant's with k others behind it. Gives false when e cannot be kept. */
+static bool all_weights(struct side *side, uint32_t n, double *ret_weight)
+{
+    for (uint32_t k = 0; k < n; k++) {
+        ret_weight[k] = weight_at_giant(side, k);
+        if (ret_weight[k] < 0.0) {
+            return false;
+        }
+        while (!side->reached_all && k + 1 < n) {
+            ret_weight[k + 1] = ret_weight[k];
+            k++;
+        }
+    }
+    return true;
 }
 
 /* The giant's least coefficient over its positions; negative: e cannot be kept. */
@@ -91,16 +110,12 @@ static double giant_coefficient(const struct hyd_pipeline_program *program, doub
     const uint32_t window = program->shape.n_stages - 1;
     const double f = window * program->share[HYD_PIPELINE_FORWARD];
     const double b = window * program->share[HYD_PIPELINE_BACKWARD];
-    const struct side before = {e, f, b / window, window, scratch};
-    const struct side after = {e, b, f / window, window, scratch};
+    struct side before = {e, f, b / window, window, scratch, true};
+    struct side after = {e, b, f / window, window, scratch, true};
     double least = HUGE_VAL;
 
-    for (uint32_t k = 0; k < n; k++) {
-        up[k] = weight_at_giant(&before, k);
-        down[k] = weight_at_giant(&after, k);
-        if (up[k] < 0.0 || down[k] < 0.0) {
-            return -1.0;
-        }
+    if (!all_weights(&before, n, up) || !all_weights(&after, n, down)) {
+        return -1.0;
     }
     for (uint32_t k = 0; k < n; k++) {
         const double c = 1.0 + f * up[k] + b * down[n - 1 - k];

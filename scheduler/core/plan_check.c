@@ -126,6 +126,7 @@ static hyd_status check_ranks(struct proof *p, uint32_t m, uint32_t g)
     const struct hyd_plan_group *group = &p->plan->group[g];
     const uint32_t node = p->in->pool.ranks_per_node;
     const uint32_t *rank = NULL;
+    uint32_t node_first = 0;
 
     if (group->n_ranks == 0 || group->first_rank > p->plan->n_rank_entries ||
         group->n_ranks > p->plan->n_rank_entries - group->first_rank) {
@@ -150,8 +151,10 @@ static hyd_status check_ranks(struct proof *p, uint32_t m, uint32_t g)
     if (check_degree(p, m, g) != HYD_OK) {
         return HYD_ERR_INVALID;
     }
-    for (uint32_t k = 0; k < group->n_ranks; k++) {
-        if (rank[k] / node != rank[k - k % group->u] / node) {
+    for (uint32_t k = 0; group->u > 1 && k < group->n_ranks; k++) {
+        /* The first of the block says which node; below it wraps to a large number. */
+        node_first = k % group->u == 0 ? rank[k] - rank[k] % node : node_first;
+        if (rank[k] - node_first >= node) {
             return hyd_error_field(
                 p->err, HYD_ERR_INVALID, "u",
                 "microbatch %u: ranks %u and %u share heads across nodes", m,
@@ -168,6 +171,7 @@ static hyd_status check_ids(struct proof *p, uint32_t m, uint32_t g,
     const struct hyd_plan_group *group = &p->plan->group[g];
     const double cap = p->in->limits.cap_tokens;
     uint32_t smallest = UINT32_MAX;
+    double tokens = 0.0;
 
     if (group->n_ids == 0 || group->first_id > p->plan->n_seqs ||
         group->n_ids > p->plan->n_seqs - group->first_id) {
@@ -196,9 +200,10 @@ static hyd_status check_ids(struct proof *p, uint32_t m, uint32_t g,
                 "sequence %u puts %.1f tokens on each of %u ranks, cap %.0f", id, share,
                 group->n_ranks, cap);
         }
-        for (uint32_t j = 0; j < group->n_ranks; j++) {
-            p->tokens[p->plan->rank[group->first_rank + j]] += share;
-        }
+        tokens += share;
+    }
+    for (uint32_t j = 0; j < group->n_ranks; j++) {
+        p->tokens[p->plan->rank[group->first_rank + j]] += tokens;
     }
     *ret_smallest = smallest;
     return HYD_OK;

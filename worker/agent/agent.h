@@ -56,16 +56,16 @@ struct hyd_agent_config {
     const char *tls_ca, *tls_cert, *tls_key, *token_file; /* NULL: without */
     const char *job;
     const char *node; /* unique in the job */
-    uint32_t n_ranks; /* local ranks, 1..64 */
-    bool fix_first_rank;
-    uint32_t first_rank; /* with fix_first_rank: world rank of local rank 0 */
     const char *compute; /* NULL: "auto" */
     const char *transport; /* NULL: "auto" */
     const char *links; /* ucx: see transport.h; NULL: the usual ones */
     const char *isa; /* cpu; NULL: "auto" */
-    bool dense; /* tensors of passes have no gaps between rows: saves memory */
-    uint32_t n_threads; /* per rank; 0: max(1, cores / n_ranks) */
     struct hyd_log *log; /* NULL: silent */
+    uint32_t n_ranks; /* local ranks, 1..64 */
+    uint32_t first_rank; /* with fix_first_rank: world rank of local rank 0 */
+    uint32_t n_threads; /* per rank; 0: max(1, cores / n_ranks) */
+    bool fix_first_rank;
+    bool dense; /* tensors of passes have no gaps between rows: saves memory */
 };
 
 /* One rank's part of a step. */

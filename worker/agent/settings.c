@@ -68,7 +68,7 @@ const struct hyd_setting hyd_worker_setting[] = {
      "With --print-program and --calibrate: size of a head.", HYD_SETTING_COUNT, false,
      0},
     {"calibrate", AT(calibrate), "no", 0, 0, NULL, NULL,
-     "Measure this machine and write its device profile to --output (not built yet).",
+     "Measure this machine and write its device profile to --output, then end.",
      HYD_SETTING_BOOL, false, 0},
     {"output", AT(output), "", 0, 0, NULL, "FILE", "With --calibrate: where to.",
      HYD_SETTING_TEXT, false, 'o'},

@@ -161,6 +161,10 @@ void hyd_step_begin_epoch(struct hyd_step_machine *m, uint64_t now_ms, uint32_t 
         agent->member = agent->chosen;
         agent->incumbent = agent->chosen;
         agent->first_rank = agent->next_first_rank;
+        if (agent->chosen && agent->heartbeat_ms < m->heartbeat_ms) {
+            agent->heartbeat_ms =
+                m->heartbeat_ms; /* the fleet has grown; Welcome says so */
+        }
         agent->ready = false;
         agent->reported = false;
         agent->n_addresses = 0;

@@ -19,40 +19,42 @@ enum { HYD_STEP_SCAN_MS = 250 }; /* liveness and progress are looked at this oft
 struct hyd_step_machine {
     const struct hyd_alloc *alloc;
     struct hyd_step_config config;
-    bool closed;
-    bool stopped;
 
     struct hyd_step_agent **agent; /* [n_slots], NULL: empty */
-    uint32_t n_slots;
     uint32_t *order; /* [n_agents] slots: fixed ones by first rank, then by node */
-    uint32_t n_agents;
     uint64_t last_attach_ms;
     uint64_t missing_since_ms; /* the pool is not full since; UINT64_MAX: it is */
 
-    uint32_t epoch;
-    enum hyd_epoch_phase phase;
-    uint32_t world;
     uint64_t phase_deadline_ms;
     uint64_t next_scan_ms;
 
     struct hyd_step_record *record; /* [n_records], ascending step */
     size_t n_records;
     size_t record_capacity;
-    uint32_t n_ahead;
-    bool has_last;
     uint64_t last_step;
     uint64_t n_plans; /* plan ids given out */
 
-    bool in_flight; /* record `running` is ASSIGNED or RUNNING */
     uint64_t running;
     uint64_t step_deadline_ms; /* without progress for so long: failed */
     uint64_t doubt_until_ms; /* a peer is said to be lost; 0: no doubt */
     uint64_t wake_ms; /* a step waits for members until then */
-    char doubt_reason[HYD_STEP_REASON_BYTES];
 
     struct hyd_step_update *update; /* [update_capacity] */
     size_t n_updates;
     size_t update_capacity;
+
+    uint32_t n_slots;
+    uint32_t n_agents;
+    uint32_t heartbeat_ms; /* told to agents that attach now */
+    uint32_t epoch;
+    uint32_t world;
+    uint32_t n_ahead;
+    enum hyd_epoch_phase phase;
+    bool closed;
+    bool stopped;
+    bool has_last;
+    bool in_flight; /* record `running` is ASSIGNED or RUNNING */
+    char doubt_reason[HYD_STEP_REASON_BYTES];
 };
 
 /* step_record.c */

@@ -217,6 +217,7 @@ hyd_status hyd_step_attach(struct hyd_step_machine *m, uint64_t now_ms,
     if (ghost != NULL) {
         drop(m, ghost_slot, HYD_STEP_UP_DROP, "its successor attached");
     }
+    m->heartbeat_ms = ev->heartbeat_ms;
     m->agent[ev->agent] = agent;
     insert_in_order(m, ev->agent);
     m->last_attach_ms = now_ms;
@@ -324,14 +325,32 @@ static void check_phase(struct hyd_step_machine *m, uint64_t now_ms)
     }
 }
 
+/* A scan that comes late means that the shell did not get to run: what agents said
+ * meanwhile waits to be read. The time that was lost counts against nobody. */
+static void forgive(struct hyd_step_machine *m, uint64_t late_ms)
+{
+    for (uint32_t i = 0; i < m->n_agents; i++) {
+        struct hyd_step_agent *agent = m->agent[m->order[i]];
+
+        agent->heard_ms += late_ms;
+        for (uint32_t k = 0; k < agent->n_ranks; k++) {
+            agent->moved_ms[k] += late_ms;
+        }
+    }
+    m->phase_deadline_ms += late_ms;
+}
+
 void hyd_step_scan(struct hyd_step_machine *m, uint64_t now_ms)
 {
     char reason[HYD_STEP_REASON_BYTES];
 
+    if (m->next_scan_ms != UINT64_MAX && now_ms > m->next_scan_ms + HYD_STEP_SCAN_MS) {
+        forgive(m, now_ms - m->next_scan_ms);
+    }
     for (uint32_t slot = 0; slot < m->n_slots; slot++) {
         const struct hyd_step_agent *agent = m->agent[slot];
 
-        if (agent != NULL && now_ms - agent->heard_ms > lost_after_ms(m, agent)) {
+        if (agent != NULL && now_ms > agent->heard_ms + lost_after_ms(m, agent)) {
             (void)snprintf(reason, sizeof reason, "no heartbeat for %llu ms",
                            (unsigned long long)(now_ms - agent->heard_ms));
             drop(m, slot, HYD_STEP_UP_DROP, reason);

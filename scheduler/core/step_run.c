@@ -155,7 +155,7 @@ void hyd_step_check_progress(struct hyd_step_machine *m, uint64_t now_ms)
             last_ms = agent->moved_ms[k] > last_ms ? agent->moved_ms[k] : last_ms;
         }
     }
-    if (slowest != NULL && now_ms - last_ms >= m->step_deadline_ms) {
+    if (slowest != NULL && now_ms >= last_ms + m->step_deadline_ms) {
         (void)snprintf(reason, sizeof reason,
                        "rank %u (node '%s') made no progress for %llu ms", slowest_rank,
                        slowest->node, (unsigned long long)(now_ms - first_ms));

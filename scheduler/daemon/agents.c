@@ -151,6 +151,7 @@ static hyd_status attach(struct hyd_agent *agent, struct hyd_job *job,
     agent->slot = event.agent;
     agent->n_ranks = hello->ranks;
     job->agent[event.agent] = agent;
+    (void)snprintf(agent->node, sizeof agent->node, "%.63s", hello->node);
     (void)snprintf(agent->compute, sizeof agent->compute, "%.15s", hello->compute);
     (void)snprintf(agent->transport, sizeof agent->transport, "%.15s",
                    hello->transport);

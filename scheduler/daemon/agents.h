@@ -19,6 +19,7 @@ struct hyd_agent {
     struct hyd_call *call;
     struct hyd_job *job; /* NULL: no Hello yet, or out */
     uint32_t slot; /* in the job */
+    char node[64];
     char compute[16];
     char transport[16];
     uint32_t n_ranks;

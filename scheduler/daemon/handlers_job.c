@@ -261,6 +261,7 @@ static bool add_worker(const struct hyd_job *job, uint32_t slot,
                        struct hyd_arena *arena, Hydra__V1__ListWorkersResponse *out)
 {
     const struct hyd_step_agent *agent = hyd_step_agent(job->machine, slot);
+    const uint64_t now_ms = hyd_service_now_ms(job->service);
     Hydra__V1__WorkerInfo *info = hyd_arena_take(arena, 1, sizeof *info);
 
     if (info == NULL) {
@@ -276,8 +277,9 @@ static bool add_worker(const struct hyd_job *job, uint32_t slot,
     info->epoch = agent->member ? hyd_step_epoch(job->machine) : 0;
     info->compute = job->agent[slot]->compute;
     info->transport = job->agent[slot]->transport;
-    info->heartbeat_age_ms =
-        (uint32_t)(hyd_service_now_ms(job->service) - agent->heard_ms);
+    if (now_ms > agent->heard_ms) {
+        info->heartbeat_age_ms = (uint32_t)(now_ms - agent->heard_ms);
+    }
     out->workers[out->n_workers++] = info;
     return true;
 }

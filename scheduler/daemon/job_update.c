@@ -144,8 +144,9 @@ static void on_agent(struct hyd_job *job, const struct hyd_step_update *up)
         hyd_agent_send_hold(agent);
         break;
     case HYD_STEP_UP_LATE:
-        hyd_log_warn(job->service->config.log, "late message", "job=%s why='%s'",
-                     hyd_job_name(job), up->reason);
+        hyd_log_warn(job->service->config.log, "late message",
+                     "job=%s node=%s why='%s'", hyd_job_name(job), agent->node,
+                     up->reason);
         hyd_daemon_count(job->service, HYD_DM_LATE_MESSAGES, hyd_job_name(job), NULL);
         if (up->epoch != hyd_step_epoch(job->machine)) {
             hyd_agent_send_late(agent, up); /* else it is a repeat, and all is well */
@@ -156,8 +157,8 @@ static void on_agent(struct hyd_job *job, const struct hyd_step_update *up)
                              job->open ? "the node is drained" : "the job is closed");
         break;
     case HYD_STEP_UP_DROP:
-        hyd_log_warn(job->service->config.log, "agent lost", "job=%s why='%s'",
-                     hyd_job_name(job), up->reason);
+        hyd_log_warn(job->service->config.log, "agent lost", "job=%s node=%s why='%s'",
+                     hyd_job_name(job), agent->node, up->reason);
         hyd_agent_end(agent, HYD_ERR_UNAVAILABLE, up->reason);
         break;
     case HYD_STEP_UP_WELCOME:

@@ -162,6 +162,9 @@ static void throw_dice(struct sim *sim)
         sim_sched_crash(sim);
         (void)sim_at(sim, sim->now + sim_between(sim, 50.0, 5000.0),
                      SIM_SCHED_COMES_BACK);
+    } else if (sim->sched != NULL && sim_chance(sim, c->stall)) {
+        sim->sched_frozen_until = sim->now + sim_between(sim, 100.0, 60000.0);
+        sim->n_put_off = 0;
     } else if (sim->sched != NULL && sim_chance(sim, c->drain)) {
         sim_sched_drain(sim, hyd_rng_below(sim->rng, c->n_agents));
     }
@@ -175,13 +178,14 @@ static void throw_dice(struct sim *sim)
 /* Submits ahead, sometimes a step again, and takes no for an answer. */
 static void train(struct sim *sim)
 {
+    const bool up = sim->sched != NULL && sim->sched_frozen_until <= sim->now;
     double again_ms = 200.0;
 
-    if (sim->sched != NULL && sim->n_steps > 0 && sim_chance(sim, 100)) {
+    if (up && sim->n_steps > 0 && sim_chance(sim, 100)) {
         (void)sim_sched_submit(sim,
                                1 + hyd_rng_below(sim->rng, (uint32_t)sim->n_steps));
     }
-    if (sim->sched != NULL && sim->faults && sim->n_steps + 1 < SIM_MAX_STEPS &&
+    if (up && sim->faults && sim->n_steps + 1 < SIM_MAX_STEPS &&
         hyd_step_n_ahead(sim->sched) < TRAINER_AHEAD) {
         const uint64_t step = sim->n_steps + 1;
 
@@ -237,6 +241,13 @@ static void agent_event(struct sim *sim, const struct sim_event *ev)
 static void sched_event(struct sim *sim, const struct sim_event *ev)
 {
     if (sim->sched == NULL || ev->life != sim->sched_life) {
+        return;
+    }
+    if (sim->sched_frozen_until > sim->now) {
+        struct sim_event *later =
+            sim_at(sim, sim->sched_frozen_until + 1e-4 * ++sim->n_put_off, ev->kind);
+
+        *later = *ev;
         return;
     }
     if (ev->kind == SIM_TO_SCHED) {
@@ -393,9 +404,9 @@ struct sim_config sim_config_random(struct hyd_rng *rng)
     static const uint32_t moods[] = {0, 0, 5, 20, 60};
     const uint32_t size = hyd_rng_below(rng, 100);
     struct sim_config c = {.faults_ms = 30000};
-    uint32_t *const dice[] = {&c.lose,   &c.twice, &c.late,     &c.crash,
-                              &c.freeze, &c.cut,   &c.restart,  &c.drain,
-                              &c.fail,   &c.hang,  &c.unplanned};
+    uint32_t *const dice[] = {&c.lose,   &c.twice, &c.late,    &c.crash,
+                              &c.freeze, &c.cut,   &c.restart, &c.stall,
+                              &c.drain,  &c.fail,  &c.hang,    &c.unplanned};
 
     c.n_agents = 3 + hyd_rng_below(rng, size < 90 ? 6 : 60);
     c.ranks_per_agent = 1 + hyd_rng_below(rng, 4);

@@ -45,6 +45,7 @@ struct sim_config {
     uint32_t freeze; /* an agent, for up to ten seconds */
     uint32_t cut; /* a stream */
     uint32_t restart; /* the scheduler, from its journal */
+    uint32_t stall; /* the scheduler, for up to a minute */
     uint32_t drain; /* a node */
     /* a step and agent */
     uint32_t fail; /* reports a fault of its own */

@@ -117,6 +117,8 @@ struct sim {
     uint32_t pool;
     uint32_t slot_stream[2 * SIM_MAX_AGENTS]; /* SIM_NO_STREAM: free */
     double tick_at;
+    double sched_frozen_until;
+    uint32_t n_put_off; /* events, so that they keep their order */
 
     struct sim_step step[SIM_MAX_STEPS]; /* the journal; number k at k - 1 */
     uint64_t n_steps;

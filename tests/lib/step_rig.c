@@ -158,6 +158,18 @@ void step_rig_tick(struct step_rig *rig, uint64_t ms)
     step_rig_feed(rig, (struct hyd_step_event){.kind = HYD_STEP_EV_TICK});
 }
 
+void step_rig_pass(struct step_rig *rig, uint64_t ms)
+{
+    const uint64_t end_ms = rig->now_ms + ms;
+
+    while (hyd_step_next_ms(rig->m) < end_ms) {
+        const uint64_t next_ms = hyd_step_next_ms(rig->m);
+
+        step_rig_tick(rig, next_ms > rig->now_ms ? next_ms - rig->now_ms : 0);
+    }
+    rig->now_ms = end_ms;
+}
+
 void step_rig_start(struct step_rig *rig, const struct hyd_step_config *config)
 {
     *rig = (struct step_rig){.now_ms = 100000};

@@ -30,6 +30,8 @@ void step_rig_planned(struct step_rig *rig, uint64_t step, uint32_t n_ranks);
 void step_rig_report(struct step_rig *rig, uint32_t slot, uint64_t step);
 void step_rig_detach(struct step_rig *rig, uint32_t slot);
 void step_rig_tick(struct step_rig *rig, uint64_t ms);
+/* Time goes by, with a TICK whenever the machine wants one; what it says is dropped. */
+void step_rig_pass(struct step_rig *rig, uint64_t ms);
 void step_rig_start(struct step_rig *rig, const struct hyd_step_config *config);
 struct hyd_step_config step_rig_config(void);
 void step_rig_start_ready(struct step_rig *rig, const struct hyd_step_config *config);

@@ -227,7 +227,7 @@ static void step_fails_in_time_when_a_lost_peer_is_never_found(void **state)
                                                 .peer_lost = true,
                                                 .reason = "rank 2 is gone"});
     for (int i = 0; i < 4; i++) {
-        rig.now_ms += 800;
+        step_rig_pass(&rig, 800);
         step_rig_beat(&rig, 0, 1);
         step_rig_beat(&rig, 1, 1);
     }

@@ -3,6 +3,7 @@
 
 #include "tests/bench/bench_attn.h"
 #include "tests/bench/bench_bounds.h"
+#include "tests/bench/bench_daemon.h"
 #include "tests/bench/bench_plan.h"
 #include "tests/bench/bench_rpc.h"
 
@@ -14,5 +15,8 @@ const struct hyd_bench hyd_bench_table[] = {
     {"attn", "CPU attention kernels against the same core's sgemm", hyd_bench_attn},
     {"rpc", "remote calls: latency, throughput, fan-out, agents; unix, tcp, mtls",
      hyd_bench_rpc},
+    {"daemon",
+     "hydra-schedd: a step to 64 agents, what-ifs, thousands attached, restart",
+     hyd_bench_daemon},
     {NULL, NULL, NULL},
 };

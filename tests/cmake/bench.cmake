@@ -4,10 +4,13 @@ add_executable(hydra-bench
   bench/bench.c
   bench/bench_attn.c
   bench/bench_bounds.c
+  bench/bench_daemon.c
   bench/bench_plan.c
   bench/bench_rpc.c
   bench/bench_table.c
   bench/blas.c
+  bench/daemon_fleet.c
+  bench/daemon_process.c
   bench/plan_cases.c
   bench/plan_gain.c
   bench/plan_jitter.c
@@ -26,7 +29,8 @@ if(HYDRA_OPENBLAS)
 else()
   message(STATUS "no OpenBLAS: hydra-bench attn prints no ratio")
 endif()
-foreach(bench attn plan bounds rpc)
+add_dependencies(hydra-bench hydra-schedd)
+foreach(bench attn plan bounds rpc daemon)
   add_test(NAME bench.${bench} COMMAND hydra-bench ${bench} --check)
   set_tests_properties(bench.${bench} PROPERTIES LABELS bench TIMEOUT 120
     ENVIRONMENT "HYDRA_SOURCE_DIR=${CMAKE_SOURCE_DIR}")

@@ -3,16 +3,7 @@
 
 #include <string.h>
 
-/* Does one side of a copy stay inside its buffer? */
-static bool side_fits(size_t offset, size_t stride, size_t row_bytes, uint32_t n_rows,
-                      size_t bytes)
-{
-    if (n_rows == 0 || row_bytes == 0) {
-        return true;
-    }
-    return offset <= bytes && row_bytes <= bytes - offset &&
-           (n_rows == 1 || stride <= (bytes - offset - row_bytes) / (n_rows - 1));
-}
+#include "worker/compute/copy_check.h"
 
 struct sides {
     unsigned char *dst;
@@ -25,12 +16,8 @@ static bool find_sides(struct hyd_buf dst, struct hyd_buf src,
                        const struct hyd_copy *copy, size_t dst_row_bytes,
                        struct sides *ret_sides, hyd_status *ret_status)
 {
-    *ret_status = HYD_OK;
-    if (!side_fits(copy->dst_offset_bytes, copy->dst_stride_bytes, dst_row_bytes,
-                   copy->n_rows, dst.bytes) ||
-        !side_fits(copy->src_offset_bytes, copy->src_stride_bytes, copy->row_bytes,
-                   copy->n_rows, src.bytes)) {
-        *ret_status = HYD_ERR_INVALID;
+    *ret_status = hyd_copy_check(copy, dst, src, dst_row_bytes);
+    if (*ret_status != HYD_OK) {
         return false;
     }
     if (copy->n_rows == 0 || copy->row_bytes == 0) {

@@ -1,0 +1,10 @@
+/* product_end.inl - takes back what product.inl and its kernel defined. */
+#undef HYD_WARPS
+#undef HYD_M
+#undef HYD_N
+#undef HYD_BLOCKS
+#undef HYD_LOADS
+#undef HYD_FN
+#undef HYD_LD
+#undef HYD_ROWS
+#undef HYD_THREADS

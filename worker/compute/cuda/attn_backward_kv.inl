@@ -1,0 +1,262 @@
+/* attn_backward_kv.inl - dk and dv for one head size; see lane.h and attn_forward.inl.
+ *
+ * Before including: HYD_D, and HYD_PART: kv for both gradients in one kernel, k or v for
+ * one of them (no registers for two from d = 192 on). The kernel is called
+ * hyd_cuda_backward_<PART>_<D>.
+ *
+ * A block holds HYD_ROWS kv rows of the tensor, by their place in it, and is the only one
+ * that adds to them: it visits every unit that names some of them, every query head of
+ * their kv head, and the query rows that see them. Products are transposed: S^T = K Q^T,
+ * so that P^T and dS^T come out as left operands: dv += P^T dO, dk += dS^T Q. */
+
+#define HYD_WARPS HYD_JOIN2(HYD_BACKWARD_KV_WARPS, HYD_D)
+#define HYD_M HYD_JOIN2(HYD_BACKWARD_KV_M, HYD_D)
+#define HYD_N HYD_JOIN2(HYD_BACKWARD_KV_N, HYD_D)
+#define HYD_BLOCKS HYD_JOIN2(HYD_BACKWARD_KV_BLOCKS, HYD_D)
+#define HYD_LOADS HYD_JOIN2(HYD_BACKWARD_KV_LOADS, HYD_D)
+#define HYD_FN(name) HYD_JOIN3(name, HYD_JOIN2(backward, HYD_PART), HYD_D)
+#define HYD_DOES_kv 3
+#define HYD_DOES_k 1
+#define HYD_DOES_v 2
+#define HYD_DK (HYD_JOIN2(HYD_DOES, HYD_PART) & 1)
+#define HYD_DV (HYD_JOIN2(HYD_DOES, HYD_PART) & 2)
+#include "worker/compute/cuda/product.inl"
+
+/* One kv interval of one unit against the block's rows. */
+struct HYD_FN(hyd_visit) {
+    const struct hyd_attn_unit *unit;
+    struct hyd_sight sight; /* of the unit's row 0 */
+    int j0; /* row of the interval that the block's row 0 would be; may be negative */
+    int n_kv; /* rows of the interval */
+    int begin, end; /* query rows of the unit that see any of the block's rows */
+};
+
+HYD_DEVICE struct HYD_FN(hyd_visit)
+    HYD_FN(hyd_plan_visit)(const struct hyd_cuda_backward *a, uint32_t u, uint32_t i,
+                           uint32_t r0)
+{
+    struct HYD_FN(hyd_visit) v;
+    int first, last;
+
+    v.unit = &a->units.unit[u];
+    v.sight = hyd_see(&a->shape, v.unit->q.pos, v.unit->kv[i].pos);
+    v.n_kv = (int)v.unit->kv[i].n;
+    v.j0 = (int)((int64_t)r0 - (int64_t)v.unit->kv[i].row);
+    first = hyd_max(0, v.j0);
+    last = hyd_min(v.n_kv, v.j0 + HYD_ROWS); /* one beyond */
+    v.begin = hyd_max(0, first - v.sight.hi);
+    v.end = hyd_min((int)v.unit->q.n, last - 1 - v.sight.lo);
+    if (i >= v.unit->n_kv || last <= first || v.end < v.begin) {
+        v.end = v.begin;
+    }
+    return v;
+}
+
+/* Start copying the query rows of a step, and store their lse (in log2) and delta. */
+HYD_DEVICE void HYD_FN(hyd_fetch)(const struct hyd_cuda_backward *a,
+                                  const struct HYD_FN(hyd_visit) *v, uint32_t head,
+                                  int i0, hyd_bf16 *to, float *stats)
+{
+    const int valid = v->end - i0;
+    const size_t q_row = v->unit->q.row + (size_t)i0;
+    const size_t at = (size_t)head * a->shape.lse_stride + q_row;
+
+    HYD_FN(hyd_load_pair)(to, a->q, a->dout, hyd_element(q_row, a->shape.n_heads, head, HYD_D),
+                  a->shape.n_heads, valid, HYD_N);
+    if (hyd_tid() < HYD_N) {
+        const bool inside = hyd_tid() < valid;
+        const float lse = inside ? hyd_load(a->lse + at + hyd_tid()) : -INFINITY;
+
+        hyd_shared_store(stats + hyd_tid(),
+                         lse == -INFINITY ? INFINITY : lse * 1.44269504088896341f);
+        hyd_shared_store(stats + HYD_N + hyd_tid(),
+                         inside ? hyd_load(a->delta + at + hyd_tid()) : 0.0f);
+    }
+}
+
+/* s becomes P^T, dp becomes dS^T. */
+HYD_DEVICE void HYD_FN(hyd_slope)(HYD_FN(hyd_scores) s, HYD_FN(hyd_scores) dp,
+                                  const float *stats, float scale_log2)
+{
+    HYD_UNROLL
+    for (int j = 0; j < HYD_N / 8; j++) {
+        HYD_UNROLL
+        for (int z = 0; z < 2; z++) {
+            const int column = 8 * j + 2 * (hyd_tid() & 3) + z;
+            const float lse2 = hyd_shared_load(stats + column);
+            const float delta = HYD_DK ? hyd_shared_load(stats + HYD_N + column) : 0.0f;
+
+            HYD_UNROLL
+            for (int m = 0; m < HYD_M; m++) {
+                HYD_UNROLL
+                for (int e = z; e < 4; e += 2) {
+                    s[m][j][e] = hyd_exp2(s[m][j][e] * scale_log2 - lse2);
+                    if (HYD_DK) {
+                        dp[m][j][e] = s[m][j][e] * (dp[m][j][e] - delta);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Put 0 where a key is not seen by a query, or is no row of the interval. */
+HYD_DEVICE void HYD_FN(hyd_hide_keys)(HYD_FN(hyd_scores) s, HYD_FN(hyd_scores) dp,
+                                      const struct HYD_FN(hyd_visit) *v, int row0, int i0)
+{
+    const int g = (hyd_tid() & 31) >> 2, t = hyd_tid() & 3;
+
+    HYD_UNROLL
+    for (int m = 0; m < HYD_M; m++) {
+        HYD_UNROLL
+        for (int j = 0; j < HYD_N / 8; j++) {
+            HYD_UNROLL
+            for (int e = 0; e < 4; e++) {
+                const int kv = v->j0 + row0 + 16 * m + g + 8 * (e >> 1);
+                const int ahead = kv - (i0 + 8 * j + 2 * t + (e & 1));
+
+                if (kv < 0 || kv >= v->n_kv || ahead > v->sight.hi ||
+                    ahead <= v->sight.lo) {
+                    s[m][j][e] = 0.0f;
+                    if (HYD_DK) {
+                        dp[m][j][e] = 0.0f;
+                    }
+                }
+            }
+        }
+    }
+}
+
+HYD_DEVICE bool HYD_FN(hyd_sees_whole)(const struct HYD_FN(hyd_visit) *v, int i0)
+{
+    const int last = v->j0 + HYD_ROWS - 1;
+
+    return v->j0 >= 0 && last < v->n_kv && last - i0 <= v->sight.hi &&
+           v->j0 - (i0 + HYD_N - 1) > v->sight.lo;
+}
+
+/* Does a unit of this launch name the row? Others are neither read nor written. */
+HYD_DEVICE bool HYD_FN(hyd_is_named)(const struct hyd_cuda_units *units, uint32_t row)
+{
+    for (uint32_t u = 0; u < units->n; u++) {
+        for (uint32_t i = 0; i < units->unit[u].n_kv; i++) {
+            if (row - units->unit[u].kv[i].row < units->unit[u].kv[i].n) {
+                return true; /* the difference wraps round below the first row */
+            }
+        }
+    }
+    return false;
+}
+
+/* Row g + 8 h of fragment m: to += scale * x */
+HYD_DEVICE void HYD_FN(hyd_add)(float *to, HYD_FN(hyd_sums) x, const int m, const int h,
+                                float scale)
+{
+    HYD_UNROLL
+    for (int j = 0; j < HYD_D / 8; j++) {
+        float *const at = to + 8 * j + 2 * (hyd_tid() & 3);
+        float y[2];
+
+        hyd_load2(y, at);
+        hyd_store2(at, y[0] + scale * x[m][j][2 * h], y[1] + scale * x[m][j][2 * h + 1]);
+    }
+}
+
+HYD_KERNEL HYD_BOUNDS(HYD_THREADS, HYD_BLOCKS)
+    HYD_JOIN3(hyd_cuda, HYD_JOIN2(backward, HYD_PART),
+              HYD_D)(HYD_ARGS(struct hyd_cuda_backward) a)
+{
+    HYD_SHARED(shared);
+    hyd_bf16 *const k = (hyd_bf16 *)shared;
+    hyd_bf16 *const v = k + HYD_ROWS * HYD_LD;
+    hyd_bf16 *const stage = v + HYD_ROWS * HYD_LD; /* two, each q then dO */
+    const int stage_elements = 2 * HYD_N * HYD_LD;
+    float *const stats = (float *)(stage + 2 * stage_elements); /* two stages */
+    const uint32_t kv_head = (uint32_t)hyd_block_y();
+    const uint32_t r0 = a.kv_first + (uint32_t)hyd_block_x() * HYD_ROWS;
+    const int row0 = (hyd_tid() >> 5) * 16 * HYD_M;
+    const int n_rows = hyd_min((int)(a.kv_end - r0), HYD_ROWS);
+    /* Local query heads of this kv head. */
+    const int64_t group = (int64_t)(a.shape.kv_head_first + kv_head) *
+                              (int64_t)a.shape.heads_per_kv -
+                          (int64_t)a.shape.head_first;
+    const int head_begin = group > 0 ? (int)group : 0;
+    const int head_end = hyd_min((int)a.shape.n_heads,
+                                 (int)(group + (int64_t)a.shape.heads_per_kv));
+    HYD_FN(hyd_sums) dk, dv;
+
+    HYD_FN(hyd_clear)(dk);
+    HYD_FN(hyd_clear)(dv);
+    HYD_FN(hyd_load_pair)(k, a.k, a.v, hyd_element(r0, a.shape.n_kv_heads, kv_head, HYD_D),
+                  a.shape.n_kv_heads, n_rows, HYD_ROWS);
+    hyd_cp_commit();
+
+    for (uint32_t visit = 0; visit < 2 * a.units.n; visit++) {
+        const struct HYD_FN(hyd_visit) at =
+            HYD_FN(hyd_plan_visit)(&a, visit >> 1, visit & 1, r0);
+        const int n_tiles = (at.end - at.begin + HYD_N - 1) / HYD_N;
+        const int n_steps = n_tiles * hyd_max(0, head_end - head_begin);
+
+        for (int step = n_steps > 0 ? -1 : 0; step < n_steps; step++) {
+            const int next = step + 1;
+            const hyd_bf16 *const q = stage + (step & 1) * stage_elements;
+            const int i0 = at.begin + (step < 0 ? 0 : step % n_tiles) * HYD_N;
+            HYD_FN(hyd_scores) s, dp;
+
+            if (next < n_steps) {
+                HYD_FN(hyd_fetch)(&a, &at, (uint32_t)(head_begin + next / n_tiles),
+                                  at.begin + next % n_tiles * HYD_N,
+                                  stage + (next & 1) * stage_elements,
+                                  stats + (next & 1) * 2 * HYD_N);
+            }
+            hyd_cp_commit();
+            if (step < 0) {
+                continue;
+            }
+            hyd_cp_wait(1);
+            hyd_block_sync();
+            HYD_FN(hyd_score)(s, k, q, row0);
+            if (HYD_DK) {
+                HYD_FN(hyd_score)(dp, v, q + HYD_N * HYD_LD, row0);
+            }
+            HYD_FN(hyd_slope)(s, dp, stats + (step & 1) * 2 * HYD_N, a.shape.scale_log2);
+            if (!HYD_FN(hyd_sees_whole)(&at, i0)) {
+                HYD_FN(hyd_hide_keys)(s, dp, &at, row0, i0);
+            }
+            if (HYD_DV) {
+                HYD_FN(hyd_weigh)(dv, s, q + HYD_N * HYD_LD);
+            }
+            if (HYD_DK) {
+                HYD_FN(hyd_weigh)(dk, dp, q);
+            }
+            hyd_block_sync();
+        }
+    }
+
+    HYD_UNROLL
+    for (int m = 0; m < HYD_M; m++) {
+        HYD_UNROLL
+        for (int h = 0; h < 2; h++) {
+            const int row = row0 + 16 * m + ((hyd_tid() & 31) >> 2) + 8 * h;
+            const uint32_t kv_row = r0 + (uint32_t)row;
+
+            if (row < n_rows && HYD_FN(hyd_is_named)(&a.units, kv_row)) {
+                const size_t to = ((size_t)kv_row * a.shape.n_kv_heads + kv_head) * HYD_D;
+
+                if (HYD_DK) {
+                    HYD_FN(hyd_add)(a.dk + to, dk, m, h, a.shape.scale);
+                }
+                if (HYD_DV) {
+                    HYD_FN(hyd_add)(a.dv + to, dv, m, h, 1.0f);
+                }
+            }
+        }
+    }
+}
+
+#include "worker/compute/cuda/product_end.inl"
+#undef HYD_DOES_kv
+#undef HYD_DOES_k
+#undef HYD_DOES_v
+#undef HYD_DK
+#undef HYD_DV

@@ -1,0 +1,18 @@
+/* attn_size.inl - the kernels of one head size, HYD_D, which it takes back. */
+#include "worker/compute/cuda/attn_forward.inl"
+
+#include "worker/compute/cuda/attn_backward_q.inl"
+
+#if HYD_D < HYD_BACKWARD_SPLIT_D
+#define HYD_PART kv
+#include "worker/compute/cuda/attn_backward_kv.inl"
+#undef HYD_PART
+#else
+#define HYD_PART k
+#include "worker/compute/cuda/attn_backward_kv.inl"
+#undef HYD_PART
+#define HYD_PART v
+#include "worker/compute/cuda/attn_backward_kv.inl"
+#undef HYD_PART
+#endif
+#undef HYD_D

@@ -1,0 +1,34 @@
+/*
+ * run.h - from the ops of worker/compute/compute.h to kernel launches.
+ *
+ * What     Chooses kernels, cuts lists into launches that fit the argument space, and
+ *          numbers tiles. Knows no CUDA: a launcher carries the launches out, in order,
+ *          so that the tests run this code over the emulator.
+ * Errors   what the launcher returns; HYD_ERR_INVALID from the copies' range check.
+ *          Arguments of the attention ops have been checked (attn_check.h).
+ * Threads  reentrant.
+ */
+#ifndef HYD_WORKER_COMPUTE_CUDA_RUN_H
+#define HYD_WORKER_COMPUTE_CUDA_RUN_H
+
+#include "worker/compute/cuda/kernels.h"
+
+struct hyd_cuda_launcher {
+    hyd_status (*launch)(void *ctx, enum hyd_cuda_kernel kernel, uint32_t blocks_x,
+                         uint32_t blocks_y, const void *args);
+    void *ctx;
+};
+
+hyd_status hyd_cuda_run_forward(const struct hyd_cuda_launcher *launcher,
+                                const struct hyd_attn_forward *args);
+hyd_status hyd_cuda_run_backward(const struct hyd_cuda_launcher *launcher,
+                                 const struct hyd_attn_backward *args);
+hyd_status hyd_cuda_run_delta(const struct hyd_cuda_launcher *launcher,
+                              const struct hyd_attn_delta *args);
+/* kernel: copy, round or add. Sums are launched one by one: two may add to one place. */
+hyd_status hyd_cuda_run_copies(const struct hyd_cuda_launcher *launcher,
+                               enum hyd_cuda_kernel kernel, struct hyd_buf dst,
+                               struct hyd_buf src, const struct hyd_copy *copy,
+                               size_t n_copies);
+
+#endif

@@ -13,7 +13,7 @@
 #include "common/base/rng.h"
 #include "worker/compute/compute.h"
 
-enum { ATTN_MAX_CALLS = 8, ATTN_MAX_UNITS = 24 };
+enum { ATTN_MAX_CALLS = 8, ATTN_MAX_UNITS = 80 };
 
 struct attn_call {
     struct hyd_attn_unit unit[ATTN_MAX_UNITS];

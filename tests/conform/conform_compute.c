@@ -9,6 +9,12 @@
 
 static struct devices on; /* all devices under test */
 
+/* Every case, or every `stride`th on a slow device. */
+static size_t skip_to_next(size_t stride)
+{
+    return on.slow ? stride : 1;
+}
+
 static struct hyd_attn_unit square(uint32_t n)
 {
     return (struct hyd_attn_unit){{0, n, 0}, {{0, n, 0}}, 1};
@@ -22,7 +28,7 @@ static void compute_equals_reference_for_every_head_size(void **state)
     for (size_t i = 0; i < sizeof d / sizeof *d; i++) {
         struct attn_case c = {.name = "head size", .shape = attn_shape(d[i], 2, 1)};
 
-        attn_case_add(&c, square(150));
+        attn_case_add(&c, square(on.slow ? 70 : 150));
         attn_drive_case(&on, &c);
     }
 }
@@ -32,7 +38,7 @@ static void compute_equals_reference_at_ragged_sizes(void **state)
     static const uint32_t n[] = {1, 2, 5, 13, 31, 33, 63, 65, 97, 127, 129, 193};
 
     (void)state;
-    for (size_t i = 0; i < sizeof n / sizeof *n; i++) {
+    for (size_t i = 0; i < sizeof n / sizeof *n; i += skip_to_next(4)) {
         struct attn_case c = {.name = "ragged", .shape = attn_shape(64, 2, 2)};
 
         /* q and kv of unlike length, both away from row 0 and from position 0 */
@@ -92,7 +98,7 @@ static void compute_honours_window_and_full_masks(void **state)
     static const uint32_t window[] = {1, 2, 17, 64, 130, 1000};
 
     (void)state;
-    for (size_t i = 0; i < sizeof window / sizeof *window; i++) {
+    for (size_t i = 0; i < sizeof window / sizeof *window; i += skip_to_next(2)) {
         struct attn_case c = {.name = "window", .shape = attn_shape(64, 2, 1)};
 
         c.shape.see = HYD_SEE_WINDOW;
@@ -112,7 +118,7 @@ static void compute_honours_window_and_full_masks(void **state)
 static void compute_merges_calls_as_ring_steps_do(void **state)
 {
     (void)state;
-    for (uint32_t n_ring = 1; n_ring <= 4; n_ring++) {
+    for (uint32_t n_ring = on.slow ? 3 : 1; n_ring <= (on.slow ? 3u : 4u); n_ring++) {
         for (uint32_t rho = 0; rho < n_ring; rho++) {
             struct attn_case c = {.name = "ring", .shape = attn_shape(64, 2, 1)};
 
@@ -122,6 +128,29 @@ static void compute_merges_calls_as_ring_steps_do(void **state)
             attn_drive_case(&on, &c);
         }
     }
+}
+
+static void compute_walks_over_many_tiles(void **state)
+{
+    struct attn_case c = {.name = "many tiles", .shape = attn_shape(64, 1, 1)};
+
+    (void)state;
+    attn_case_add(
+        &c, (struct hyd_attn_unit){{5, 290, 300}, {{2, 301, 0}, {310, 270, 301}}, 2});
+    attn_drive_case(&on, &c);
+}
+
+static void compute_takes_more_units_than_one_launch_holds(void **state)
+{
+    struct attn_case c = {.name = "many units", .shape = attn_shape(64, 2, 1)};
+
+    (void)state;
+    for (uint32_t i = 0; i < 70; i++) {
+        const uint32_t n = i % 4; /* some are empty */
+
+        attn_case_add(&c, (struct hyd_attn_unit){{4 * i, n, 0}, {{5 * i, n, 0}}, 1});
+    }
+    attn_drive_case(&on, &c);
 }
 
 static void compute_survives_scores_of_hundreds(void **state)
@@ -172,7 +201,7 @@ static const char *random_case(struct hyd_rng *rng, void *ctx)
 static void compute_equals_reference_on_random_batches(void **state)
 {
     (void)state;
-    hyd_prop_run("compute random batches", 25, random_case, NULL);
+    hyd_prop_run("compute random batches", on.slow ? 6 : 25, random_case, NULL);
 }
 
 int main(void)
@@ -184,6 +213,8 @@ int main(void)
         cmocka_unit_test(compute_maps_query_heads_to_part_of_the_kv_heads),
         cmocka_unit_test(compute_honours_window_and_full_masks),
         cmocka_unit_test(compute_merges_calls_as_ring_steps_do),
+        cmocka_unit_test(compute_walks_over_many_tiles),
+        cmocka_unit_test(compute_takes_more_units_than_one_launch_holds),
         cmocka_unit_test(compute_survives_scores_of_hundreds),
         cmocka_unit_test(compute_equals_reference_on_random_batches),
     };

@@ -21,6 +21,7 @@ enum { DEVICES_MAX = 12 };
 struct devices {
     struct device device[DEVICES_MAX];
     size_t n;
+    bool slow; /* leave cases out unless HYDRA_LONG is set */
 };
 
 void devices_open(struct devices *devices);

@@ -1,0 +1,343 @@
+/* compute_emu.c - see compute_emu.h. */
+#include "tests/emu/compute_emu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/emu/emu.h"
+#include "tests/emu/kernels_emu.h"
+#include "worker/compute/attn_check.h"
+#include "worker/compute/cuda/run.h"
+
+enum { MAX_BUFFERS = 32 };
+
+struct hyd_compute {
+    struct hyd_buf buffer[MAX_BUFFERS];
+    uint64_t n_launches;
+};
+
+static struct hyd_compute the_device;
+
+static hyd_status emu_probe(struct hyd_error *err)
+{
+    (void)err;
+    return HYD_OK;
+}
+
+static hyd_status emu_open(const struct hyd_compute_config *config,
+                           struct hyd_compute **ret_dev, struct hyd_error *err)
+{
+    (void)config;
+    (void)err;
+    *ret_dev = &the_device;
+    return HYD_OK;
+}
+
+static void emu_close(struct hyd_compute *dev)
+{
+    (void)dev;
+    emu_forget();
+}
+
+static const char *emu_describe(const struct hyd_compute *dev)
+{
+    (void)dev;
+    return "cuda kernels in the emulator";
+}
+
+static hyd_status emu_mem_alloc(struct hyd_compute *dev, size_t bytes,
+                                struct hyd_buf *ret_buf)
+{
+    for (size_t i = 0; i < MAX_BUFFERS; i++) {
+        if (dev->buffer[i].at == NULL) {
+            /* cudaMalloc gives 256-byte alignment. */
+            void *at = aligned_alloc(256, (bytes + 511) / 256 * 256);
+
+            if (at == NULL) {
+                return HYD_ERR_NO_MEMORY;
+            }
+            dev->buffer[i] = (struct hyd_buf){at, bytes, HYD_MEM_CUDA};
+            *ret_buf = dev->buffer[i];
+            return HYD_OK;
+        }
+    }
+    return HYD_ERR_NO_MEMORY;
+}
+
+static void emu_mem_free(struct hyd_compute *dev, struct hyd_buf *buf)
+{
+    for (size_t i = 0; buf->at != NULL && i < MAX_BUFFERS; i++) {
+        if (dev->buffer[i].at == buf->at) {
+            free(buf->at);
+            dev->buffer[i] = (struct hyd_buf){0};
+            break;
+        }
+    }
+    *buf = (struct hyd_buf){0};
+}
+
+static hyd_status emu_upload(struct hyd_compute *dev, struct hyd_buf dst,
+                             const void *host, size_t bytes)
+{
+    (void)dev;
+    if (bytes > dst.bytes) {
+        return HYD_ERR_INVALID;
+    }
+    if (bytes != 0) {
+        memcpy(dst.at, host, bytes);
+    }
+    return HYD_OK;
+}
+
+static hyd_status emu_download(struct hyd_compute *dev, void *host, struct hyd_buf src,
+                               size_t bytes)
+{
+    (void)dev;
+    if (bytes > src.bytes) {
+        return HYD_ERR_INVALID;
+    }
+    if (bytes != 0) {
+        memcpy(host, src.at, bytes);
+    }
+    return HYD_OK;
+}
+
+static size_t emu_scratch_bytes(const struct hyd_compute *dev,
+                                const struct hyd_attn_shape *shape, uint32_t max_q_rows,
+                                uint32_t max_kv_rows)
+{
+    (void)dev;
+    (void)shape;
+    (void)max_q_rows;
+    (void)max_kv_rows;
+    return 0;
+}
+
+static hyd_status emu_set_scratch(struct hyd_compute *dev, struct hyd_buf scratch)
+{
+    (void)dev;
+    (void)scratch;
+    return HYD_OK;
+}
+
+static hyd_status emu_supports(const struct hyd_compute *dev,
+                               const struct hyd_attn_shape *shape,
+                               struct hyd_error *err)
+{
+    (void)dev;
+    return hyd_attn_check_shape(shape, err);
+}
+
+/* Declare the buffer that a kernel's pointer points into, from there on. */
+static void declare(const struct hyd_compute *dev, const void *at, bool writable)
+{
+    const uintptr_t p = (uintptr_t)at;
+
+    for (size_t i = 0; i < MAX_BUFFERS; i++) {
+        const uintptr_t begin = (uintptr_t)dev->buffer[i].at;
+        const uintptr_t end = begin + dev->buffer[i].bytes;
+
+        if (begin != 0 && p >= begin && p < end) {
+            if (writable) {
+                emu_may_write((void *)p, end - p);
+            } else {
+                emu_may_read((const void *)p, end - p);
+            }
+        }
+    }
+}
+
+static void declare_forward(const struct hyd_compute *dev, const void *args)
+{
+    const struct hyd_cuda_forward *a = args;
+
+    declare(dev, a->q, false);
+    declare(dev, a->k, false);
+    declare(dev, a->v, false);
+    declare(dev, a->o, true);
+    declare(dev, a->lse, true);
+}
+
+static void declare_backward(const struct hyd_compute *dev, const void *args)
+{
+    const struct hyd_cuda_backward *a = args;
+
+    declare(dev, a->q, false);
+    declare(dev, a->k, false);
+    declare(dev, a->v, false);
+    declare(dev, a->dout, false);
+    declare(dev, a->lse, false);
+    declare(dev, a->delta, false);
+    declare(dev, a->dq, true);
+    declare(dev, a->dk, true);
+    declare(dev, a->dv, true);
+}
+
+static void declare_delta(const struct hyd_compute *dev, const void *args)
+{
+    const struct hyd_cuda_delta *a = args;
+
+    declare(dev, a->o, false);
+    declare(dev, a->dout, false);
+    declare(dev, a->delta, true);
+}
+
+static void declare_copies(const struct hyd_compute *dev, const void *args)
+{
+    const struct hyd_cuda_copies *a = args;
+
+    declare(dev, a->src, false);
+    declare(dev, a->dst, true);
+}
+
+static hyd_status emu_launch_kernel(void *ctx, enum hyd_cuda_kernel kernel,
+                                    uint32_t blocks_x, uint32_t blocks_y,
+                                    const void *args)
+{
+    static void (*const declare_args[])(const struct hyd_compute *, const void *) = {
+#define X(name, type) declare_##type,
+        HYD_CUDA_KERNELS(X)
+#undef X
+    };
+    struct hyd_compute *dev = ctx;
+    const struct emu_launch launch = {.blocks_x = blocks_x,
+                                      .blocks_y = blocks_y,
+                                      .threads = hyd_cuda_kernel_size[kernel].threads,
+                                      .shared_bytes =
+                                          hyd_cuda_kernel_size[kernel].shared_bytes,
+                                      .seed = ++dev->n_launches,
+                                      .kernel = emu_kernel[kernel],
+                                      .args = args};
+    const char *wrong;
+
+    emu_forget();
+    declare_args[kernel](dev, args);
+    wrong = emu_run(&launch);
+    if (wrong != NULL) {
+        (void)fprintf(stderr, "%s: %s\n", hyd_cuda_kernel_size[kernel].name, wrong);
+        return HYD_ERR_INTERNAL;
+    }
+    return HYD_OK;
+}
+
+static struct hyd_cuda_launcher launcher_of(struct hyd_compute *dev)
+{
+    return (struct hyd_cuda_launcher){emu_launch_kernel, dev};
+}
+
+static hyd_status emu_attn_forward(struct hyd_compute *dev,
+                                   const struct hyd_attn_forward *args)
+{
+    const struct hyd_cuda_launcher launcher = launcher_of(dev);
+    hyd_status st = hyd_attn_check_forward(args, HYD_MEM_CUDA, NULL);
+
+    return st == HYD_OK ? hyd_cuda_run_forward(&launcher, args) : st;
+}
+
+static hyd_status emu_attn_backward(struct hyd_compute *dev,
+                                    const struct hyd_attn_backward *args)
+{
+    const struct hyd_cuda_launcher launcher = launcher_of(dev);
+    hyd_status st = hyd_attn_check_backward(args, HYD_MEM_CUDA, NULL);
+
+    return st == HYD_OK ? hyd_cuda_run_backward(&launcher, args) : st;
+}
+
+static hyd_status emu_attn_delta(struct hyd_compute *dev,
+                                 const struct hyd_attn_delta *args)
+{
+    const struct hyd_cuda_launcher launcher = launcher_of(dev);
+    hyd_status st = hyd_attn_check_delta(args, HYD_MEM_CUDA, NULL);
+
+    return st == HYD_OK ? hyd_cuda_run_delta(&launcher, args) : st;
+}
+
+static hyd_status emu_copy(struct hyd_compute *dev, struct hyd_buf dst,
+                           struct hyd_buf src, const struct hyd_copy *copy,
+                           size_t n_copies)
+{
+    const struct hyd_cuda_launcher launcher = launcher_of(dev);
+
+    return hyd_cuda_run_copies(&launcher, HYD_CUDA_KERNEL_copy, dst, src, copy,
+                               n_copies);
+}
+
+static hyd_status emu_convert(struct hyd_compute *dev, struct hyd_buf dst,
+                              enum hyd_dtype to, struct hyd_buf src,
+                              const struct hyd_copy *copy, size_t n_copies)
+{
+    const struct hyd_cuda_launcher launcher = launcher_of(dev);
+
+    return hyd_cuda_run_copies(
+        &launcher, to == HYD_DTYPE_BF16 ? HYD_CUDA_KERNEL_round : HYD_CUDA_KERNEL_copy,
+        dst, src, copy, n_copies);
+}
+
+static hyd_status emu_add(struct hyd_compute *dev, struct hyd_buf dst,
+                          struct hyd_buf src, const struct hyd_copy *copy,
+                          size_t n_copies)
+{
+    const struct hyd_cuda_launcher launcher = launcher_of(dev);
+
+    return hyd_cuda_run_copies(&launcher, HYD_CUDA_KERNEL_add, dst, src, copy,
+                               n_copies);
+}
+
+static hyd_status emu_zero(struct hyd_compute *dev, struct hyd_buf dst)
+{
+    (void)dev;
+    if (dst.bytes != 0) {
+        memset(dst.at, 0, dst.bytes);
+    }
+    return HYD_OK;
+}
+
+static hyd_status emu_sync(struct hyd_compute *dev, struct hyd_error *err)
+{
+    (void)dev;
+    (void)err;
+    return HYD_OK;
+}
+
+static hyd_status emu_test(struct hyd_compute *dev, bool *ret_done,
+                           struct hyd_error *err)
+{
+    (void)dev;
+    (void)err;
+    *ret_done = true;
+    return HYD_OK;
+}
+
+static double emu_seconds(struct hyd_compute *dev)
+{
+    (void)dev;
+    return 0.0;
+}
+
+const struct hyd_compute_ops compute_emu = {
+    .name = "cuda-emulated",
+    .mem = HYD_MEM_CUDA,
+    .probe = emu_probe,
+    .open = emu_open,
+    .close = emu_close,
+    .describe = emu_describe,
+    .mem_alloc = emu_mem_alloc,
+    .mem_free = emu_mem_free,
+    .upload = emu_upload,
+    .download = emu_download,
+    .scratch_bytes = emu_scratch_bytes,
+    .set_scratch = emu_set_scratch,
+    .supports = emu_supports,
+    .attn_forward = emu_attn_forward,
+    .attn_backward = emu_attn_backward,
+    .attn_delta = emu_attn_delta,
+    .copy = emu_copy,
+    .convert = emu_convert,
+    .add = emu_add,
+    .zero = emu_zero,
+    .sync = emu_sync,
+    .test = emu_test,
+    .compute_s = emu_seconds,
+    .copy_s = emu_seconds,
+};

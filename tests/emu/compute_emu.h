@@ -1,0 +1,17 @@
+/*
+ * compute_emu.h - the CUDA backend over the emulator: a compute object like any other.
+ *
+ * What     The launch logic (worker/compute/cuda/run.h) and the kernels are the product's;
+ *          only launching and memory are the emulator's. Inputs are declared read-only,
+ *          so that a kernel that writes one is caught. What the emulator finds goes to
+ *          stderr, and the op fails with HYD_ERR_INTERNAL.
+ * Threads  one object a process.
+ */
+#ifndef HYD_TESTS_EMU_COMPUTE_EMU_H
+#define HYD_TESTS_EMU_COMPUTE_EMU_H
+
+#include "worker/compute/compute.h"
+
+extern const struct hyd_compute_ops compute_emu;
+
+#endif

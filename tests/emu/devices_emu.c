@@ -1,0 +1,29 @@
+/* devices_emu.c - devices.h with one device: the CUDA kernels in the emulator. */
+#include "tests/conform/devices.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/emu/compute_emu.h"
+
+void devices_open(struct devices *devices)
+{
+    const struct hyd_compute_config config = {.n_threads = 1};
+    struct device *to = &devices->device[0];
+
+    *devices = (struct devices){.n = 1, .slow = getenv("HYDRA_LONG") == NULL};
+    to->ops = &compute_emu;
+    if (to->ops->open(&config, &to->dev, NULL) != HYD_OK) {
+        devices->n = 0;
+        return;
+    }
+    printf("compute %s\n", to->ops->describe(to->dev));
+}
+
+void devices_close(struct devices *devices)
+{
+    for (size_t i = 0; i < devices->n; i++) {
+        devices->device[i].ops->close(devices->device[i].dev);
+    }
+    devices->n = 0;
+}

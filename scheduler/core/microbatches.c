@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/base/heap.h"
 #include "scheduler/core/line.h"
 
 #include "common/base/banned.h"
@@ -97,13 +98,14 @@ static double giant_time_s(const struct hyd_microbatches_in *in, uint32_t run,
 
 /*
  * Rows of giants: sequences over T at every degree fill whole microbatches, the hottest
- * of a row decides. Gives their number, at most most_rows, writes their seconds and adds
- * up their tokens.
+ * of a row decides. Gives their number, at most most_rows, their seconds, and how many
+ * sequences there are up to each.
  */
 static uint32_t giant_rows(const struct hyd_microbatches_in *in, double target_s,
-                           uint32_t most_rows, double *ret_row_s, double *ret_tokens)
+                           uint32_t most_rows, double *ret_row_s, uint32_t *ret_row_end)
 {
     uint32_t n_rows = 0;
+    uint32_t n_seqs = 0;
     uint32_t n_free = 0; /* ranks left in the last row */
 
     for (uint32_t run = 0; run < in->sums->n_long; run++) {
@@ -117,12 +119,12 @@ static uint32_t giant_rows(const struct hyd_microbatches_in *in, double target_s
             if (d > n_free && n_rows == most_rows) {
                 return n_rows;
             }
-            *ret_tokens += in->seqs->tokens[run];
             if (d > n_free) {
                 ret_row_s[n_rows++] = time_s;
                 n_free = in->table->n_ranks;
             }
             n_free -= d;
+            ret_row_end[n_rows - 1] = ++n_seqs;
         }
     }
     return n_rows;
@@ -141,6 +143,83 @@ static void take_fixed_out(double *share, uint32_t n, double target_s, double ce
     }
 }
 
+/*
+ * What the k + 1 largest shares of n microbatches may sum up to: the work of the densest
+ * sequences that k + 1 microbatches can hold, all of it being n. The list is heaviest
+ * first, which is densest first as attention grows with the square of the length; the
+ * first n_giants sequences have microbatches of their own.
+ */
+static void find_room(const struct hyd_microbatches_in *in, uint32_t n_giants,
+                      uint32_t n, double *ret_room)
+{
+    const struct hyd_seqs *seqs = in->seqs;
+    const double cap_tokens = (double)in->table->n_ranks * in->table->cap_tokens;
+    double left_tokens = cap_tokens; /* of the microbatch that is being filled */
+    double work_s = 0.0;
+    uint32_t k = 0;
+
+    for (uint32_t run = 0; run < seqs->n_runs && k < n; run++) {
+        const uint32_t count = hyd_seqs_count(seqs, run);
+        const uint32_t skip = n_giants < count ? n_giants : count;
+        double tokens = (count - skip) * seqs->tokens[run];
+
+        n_giants -= skip;
+        while (tokens > 0.0 && k < n) {
+            const double part = tokens < left_tokens ? tokens : left_tokens;
+
+            work_s += part * seqs->work_s[run] / seqs->tokens[run];
+            tokens -= part;
+            left_tokens -= part;
+            if (left_tokens <= 0.0) {
+                ret_room[k++] = work_s;
+                left_tokens = cap_tokens;
+            }
+        }
+    }
+    for (; k < n; k++) {
+        ret_room[k] = work_s;
+    }
+    for (k = 0; k < n && work_s > 0.0; k++) {
+        ret_room[k] *= n / work_s;
+    }
+}
+
+/* How many giants, largest first, are above the share of the place that they would get. */
+static uint32_t count_seats(const double *giant, uint32_t n_giants, const double *share,
+                            uint32_t n, struct hyd_heap_item *item)
+{
+    struct hyd_heap heap;
+    uint32_t n_seated = 0;
+
+    for (uint32_t k = 0; k < n; k++) {
+        item[k] = hyd_heap_item(-share[k], k);
+    }
+    hyd_heap_init(&heap, item, n, n);
+    while (n_seated < n_giants && giant[n_seated] > -hyd_heap_top_key(&heap)) {
+        (void)hyd_heap_pop(&heap);
+        n_seated++;
+    }
+    return n_seated;
+}
+
+struct profile_scratch {
+    double *giant; /* [n] */
+    uint32_t *row_end; /* [n] */
+    double *room; /* [n] */
+    struct hyd_heap_item *item; /* [n] */
+};
+
+static bool take_scratch(struct profile_scratch *scratch, uint32_t n,
+                         struct hyd_arena *arena)
+{
+    scratch->giant = hyd_arena_take(arena, n, sizeof *scratch->giant);
+    scratch->row_end = hyd_arena_take(arena, n, sizeof *scratch->row_end);
+    scratch->room = hyd_arena_take(arena, n, sizeof *scratch->room);
+    scratch->item = hyd_arena_take(arena, n, sizeof *scratch->item);
+    return scratch->giant != NULL && scratch->row_end != NULL &&
+           scratch->room != NULL && scratch->item != NULL;
+}
+
 hyd_status hyd_microbatches_profile(const struct hyd_microbatches_in *in,
                                     const struct hyd_profile_wish *wish,
                                     struct hyd_arena *arena, double *ret_share,
@@ -150,29 +229,27 @@ hyd_status hyd_microbatches_profile(const struct hyd_microbatches_in *in,
     const uint32_t n = wish->n_microbatches;
     const double cell_s = in->in->cost->cell_s;
     const struct hyd_pipeline shape = hyd_pipeline_of(in->in, n);
-    double *giant_s = hyd_arena_take(arena, n, sizeof *giant_s);
-    struct hyd_ramp_fit fit = {.giant = giant_s, .n_steps = wish->n_steps};
-    double giant_tokens = 0.0;
+    struct profile_scratch scratch;
+    struct hyd_ramp_fit fit = {.n_steps = wish->n_steps};
+    uint32_t n_rows = 0;
     hyd_status st = HYD_ERR_NO_MEMORY;
 
-    if (giant_s != NULL) {
+    if (take_scratch(&scratch, n, arena)) {
         st = hyd_ramp_share(in->ramps, &shape, arena, ret_share);
     }
     if (st == HYD_OK) {
         if (!wish->plain) {
-            fit.n_giants =
-                giant_rows(in, wish->target_s, n / 2, giant_s, &giant_tokens);
+            n_rows =
+                giant_rows(in, wish->target_s, n / 2, scratch.giant, scratch.row_end);
         }
-        for (uint32_t g = 0; g < fit.n_giants; g++) {
-            giant_s[g] = (giant_s[g] + cell_s) / (wish->target_s + cell_s);
+        for (uint32_t g = 0; g < n_rows; g++) {
+            scratch.giant[g] = (scratch.giant[g] + cell_s) / (wish->target_s + cell_s);
         }
-        /* Cells of the mean load hold the mean tokens: so much more than the mean may a
-         * cell carry before the cap stops it. */
-        fit.limit = (double)(n - fit.n_giants) * in->table->n_ranks *
-                    in->table->cap_tokens / (in->seqs->total_tokens - giant_tokens);
-        if (wish->limit > 0.0 && wish->limit < fit.limit) {
-            fit.limit = wish->limit;
-        }
+        fit.giant = scratch.giant;
+        fit.n_giants = count_seats(scratch.giant, n_rows, ret_share, n, scratch.item);
+        fit.room = scratch.room;
+        find_room(in, fit.n_giants > 0 ? scratch.row_end[fit.n_giants - 1] : 0,
+                  n - fit.n_giants, scratch.room);
         st = hyd_ramp_fit(&shape, &fit, arena, ret_share, ret_n_giants);
         take_fixed_out(ret_share, n, wish->target_s, cell_s);
     }

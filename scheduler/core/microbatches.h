@@ -52,7 +52,6 @@ HYD_MUST_CHECK hyd_status hyd_microbatches_list(const struct hyd_plan_input *in,
 struct hyd_profile_wish {
     uint32_t n_microbatches;
     double target_s;
-    double limit; /* largest share besides what the cap allows; 0: none */
     bool plain; /* a ramp that knows no giants */
     uint32_t n_steps; /* see hyd_ramp_fit */
 };

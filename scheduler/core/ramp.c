@@ -90,8 +90,7 @@ static hyd_status make_direct(const struct hyd_pipeline *shape, struct hyd_arena
 {
     const struct hyd_arena_mark mark = hyd_arena_mark(arena);
     struct hyd_pipeline_program program;
-    struct hyd_ramp_work w = {
-        .program = &program, .limit = HUGE_VAL, .n = shape->n_microbatches};
+    struct hyd_ramp_work w = {.program = &program, .n = shape->n_microbatches};
     hyd_status st = hyd_pipeline_program(shape, arena, &program, NULL);
     uint32_t n_grid = GRID;
 
@@ -113,7 +112,7 @@ static hyd_status make_direct(const struct hyd_pipeline *shape, struct hyd_arena
     for (uint32_t a = 0; a < n_grid; a++) {
         for (uint32_t b = 0; b < n_grid; b++) {
             family(&w, 1.0 - (double)a / n_grid, 1.0 - (double)b / n_grid);
-            hyd_ramp_normalise(&w);
+            (void)hyd_ramp_normalise(&w);
             hyd_ramp_keep_shorter(&w, hyd_line_step(&program, w.tried, w.scratch));
         }
     }

@@ -41,15 +41,17 @@ struct hyd_ramp_fit {
     /* Microbatches longer than anybody wants them, multiples of the others' mean. */
     const double *giant; /* [n_giants] largest first */
     uint32_t n_giants;
-    double limit; /* largest share the others may have; below 1 counts as 1 */
+    /* [n_microbatches - n_giants] what the k + 1 largest of the others can carry together
+     * under the cap; NULL: anything. */
+    const double *room;
     uint32_t n_steps; /* how long the others are improved */
 };
 
 /*
  * Fit a profile to a batch. Giants take the places of the largest shares, the middle
  * first, and only where they are above it; the others lean against them, since what waits
- * for a giant may as well carry load. No other share exceeds the limit, which is what the
- * cap leaves. The mean of the others stays 1. Gives how many giants found a place.
+ * for a giant may as well carry load, as far as there is room. The mean of the others stays
+ * 1. Gives how many giants found a place.
  */
 HYD_MUST_CHECK hyd_status hyd_ramp_fit(const struct hyd_pipeline *shape,
                                        const struct hyd_ramp_fit *fit,

@@ -18,8 +18,8 @@ static const double GIANT_RATE = 0.1;
 static const double FINE_RATE = 0.03;
 
 /* Giants to the largest shares, ties to the middle; gives how many found a place. */
-static uint32_t seat_giants(struct hyd_ramp_work *w, const double *giant,
-                            uint32_t n_giants)
+static uint32_t seat_giants(const struct hyd_ramp_work *w, bool *fixed,
+                            const double *giant, uint32_t n_giants)
 {
     uint32_t n_seated = 0;
 
@@ -27,7 +27,7 @@ static uint32_t seat_giants(struct hyd_ramp_work *w, const double *giant,
         uint32_t best = w->n;
 
         for (uint32_t k = 0; k < w->n; k++) {
-            if (!w->fixed[k] &&
+            if (!fixed[k] &&
                 (best == w->n || w->best[k] > w->best[best] ||
                  (w->best[k] == w->best[best] &&
                   fabs(2.0 * k - w->n + 1.0) < fabs(2.0 * best - w->n + 1.0)))) {
@@ -37,7 +37,7 @@ static uint32_t seat_giants(struct hyd_ramp_work *w, const double *giant,
         if (best == w->n || giant[n_seated] <= w->best[best]) {
             break;
         }
-        w->fixed[best] = true;
+        fixed[best] = true;
         w->best[best] = giant[n_seated++];
     }
     return n_seated;
@@ -51,17 +51,8 @@ struct cut {
     uint32_t at;
     uint32_t n_skip;
     uint32_t n_seated;
+    const double *room;
 };
-
-static bool over_limit(const struct hyd_ramp_work *w)
-{
-    for (uint32_t k = 0; k < w->n; k++) {
-        if (!hyd_ramp_is_fixed(w, k) && w->best[k] > w->limit) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /* Fit a profile that is worked out as a whole; marks the places of giants. */
 static hyd_status fit_direct(const struct hyd_pipeline *shape,
@@ -70,10 +61,10 @@ static hyd_status fit_direct(const struct hyd_pipeline *shape,
 {
     struct hyd_pipeline_program program;
     struct hyd_ramp_work w = {.program = &program,
-                              .limit = fit->limit > 1.0 ? fit->limit : 1.0,
                               .n = cut->n,
                               .best = cut->share,
-                              .fixed = cut->fixed};
+                              .fixed = cut->fixed,
+                              .room = cut->room};
     const uint32_t n_fine = fit->n_steps / 2;
     hyd_status st = hyd_pipeline_program(shape, arena, &program, NULL);
 
@@ -83,12 +74,15 @@ static hyd_status fit_direct(const struct hyd_pipeline *shape,
     if (st != HYD_OK) {
         return st;
     }
-    cut->n_seated = seat_giants(&w, fit->giant, fit->n_giants);
-    if (cut->n_seated == w.n || (cut->n_seated == 0 && !over_limit(&w))) {
+    cut->n_seated = seat_giants(&w, cut->fixed, fit->giant, fit->n_giants);
+    if (cut->n_seated == w.n) {
         return HYD_OK;
     }
+    hyd_ramp_list_free(&w);
     memcpy(w.tried, w.best, w.n * sizeof *w.best);
-    hyd_ramp_normalise(&w);
+    if (!hyd_ramp_normalise(&w) && cut->n_seated == 0) {
+        return HYD_OK; /* it fits as it is */
+    }
     memcpy(w.best, w.tried, w.n * sizeof *w.best);
     if (shape->n_stages > 1 && !shape->forward_only) {
         w.best_line = hyd_line_step(&program, w.best, w.scratch);
@@ -141,6 +135,27 @@ static void put_back(const struct cut *cut, double *whole, uint32_t n_whole)
     hyd_assert(to == n_whole);
 }
 
+/*
+ * Room for the largest of a profile without its flat parts, whose shares are about 1:
+ * they may come before or after the k-th.
+ */
+static const double *cut_room(const struct hyd_ramp_fit *fit, uint32_t n,
+                              uint32_t n_skipped, struct hyd_arena *arena)
+{
+    double *room = NULL;
+
+    if (n_skipped == 0 || fit->room == NULL) {
+        return fit->room;
+    }
+    room = hyd_arena_take(arena, n - n_skipped, sizeof *room);
+    for (uint32_t k = 0; room != NULL && k + n_skipped < n; k++) {
+        const double after = fit->room[k + n_skipped] - n_skipped;
+
+        room[k] = after < fit->room[k] ? after : fit->room[k];
+    }
+    return room;
+}
+
 hyd_status hyd_ramp_fit(const struct hyd_pipeline *shape,
                         const struct hyd_ramp_fit *fit, struct hyd_arena *arena,
                         double *share, uint32_t *ret_n_seated)
@@ -163,7 +178,9 @@ hyd_status hyd_ramp_fit(const struct hyd_pipeline *shape,
     shorter.n_microbatches = cut.n;
     cut.share = hyd_arena_take(arena, cut.n, sizeof *cut.share);
     cut.fixed = hyd_arena_take_zeroed(arena, cut.n, sizeof *cut.fixed);
-    if (cut.share != NULL && cut.fixed != NULL) {
+    cut.room = cut_room(fit, n - fit->n_giants, 2 * cut.n_skip, arena);
+    if (cut.share != NULL && cut.fixed != NULL &&
+        (cut.room != NULL || fit->room == NULL)) {
         cut_out(&cut, share, n);
         st = fit_direct(&shorter, fit, arena, &cut);
     }

@@ -6,61 +6,110 @@
 
 #include "common/base/banned.h"
 
-enum { FILL_ROUNDS = 8 };
+enum { CUT_ROUNDS = 3 };
 
 static const double LEAST_FACTOR = 0.25;
+static const double LEAST_SHARE = 1e-3;
+/* The last share is all that is left: no more than rounding decides. */
+static const double ROUNDING = 1.0 + 1e-9;
 
-bool hyd_ramp_is_fixed(const struct hyd_ramp_work *w, uint32_t k)
+/* Largest first: shares move little between calls, so insertion is nearly linear. */
+static void sort_free(struct hyd_ramp_work *w)
 {
-    return w->fixed != NULL && w->fixed[k];
+    for (uint32_t k = 1; k < w->n_free; k++) {
+        const uint32_t moving = w->free[k];
+        uint32_t at = k;
+
+        while (at > 0 && w->tried[w->free[at - 1]] < w->tried[moving]) {
+            w->free[at] = w->free[at - 1];
+            at--;
+        }
+        w->free[at] = moving;
+    }
 }
 
-/* Sum of what may be scaled, and what is left for it. */
-static void count_free(const struct hyd_ramp_work *w, double *ret_sum, double *ret_left)
+/*
+ * Cut the largest down to the room for one, the next to what is left of the room for
+ * two, and so on; gives the sum of what is cut and of what is not.
+ */
+static void cut_to_room(struct hyd_ramp_work *w, double *ret_cut, double *ret_left)
 {
     double sum = 0.0;
-    double left = 0.0;
+    double cut = 0.0;
 
-    for (uint32_t k = 0; k < w->n; k++) {
-        if (hyd_ramp_is_fixed(w, k)) {
-            continue;
+    for (uint32_t k = 0; k < w->n_free; k++) {
+        double *share = &w->tried[w->free[k]];
+        const double room = w->room[k] - sum;
+
+        w->is_cut[k] = *share > room * ROUNDING;
+        if (w->is_cut[k]) {
+            *share = room > LEAST_SHARE ? room : LEAST_SHARE;
+            cut += *share;
         }
-        left += 1.0;
-        if (w->tried[k] < w->limit) {
-            sum += w->tried[k];
-        } else {
-            left -= w->limit;
-        }
+        sum += *share;
     }
-    *ret_sum = sum;
-    *ret_left = left;
+    *ret_cut = cut;
+    *ret_left = sum - cut;
 }
 
-/* A few rounds of filling up what is below the limit. */
-void hyd_ramp_normalise(struct hyd_ramp_work *w)
+/*
+ * A flat profile always has room, and profiles that have room form a convex set: move
+ * towards the flat one as far as it takes.
+ */
+static void flatten_to_room(struct hyd_ramp_work *w)
 {
-    for (uint32_t round = 0; round < FILL_ROUNDS; round++) {
-        bool over = false;
-        double sum = 0.0;
-        double left = 0.0;
+    double sum = 0.0;
+    double keep = 1.0;
 
-        count_free(w, &sum, &left);
-        if (sum <= 0.0) {
-            return;
-        }
-        for (uint32_t k = 0; k < w->n; k++) {
-            if (!hyd_ramp_is_fixed(w, k) && w->tried[k] < w->limit) {
-                w->tried[k] *= left / sum;
-                over = over || w->tried[k] > w->limit;
-            }
-            if (!hyd_ramp_is_fixed(w, k) && w->tried[k] > w->limit) {
-                w->tried[k] = w->limit;
-            }
-        }
-        if (!over) {
-            return;
+    sort_free(w);
+    for (uint32_t k = 0; k < w->n_free; k++) {
+        const double flat = k + 1.0;
+        const double allowed = w->room[k] > flat ? w->room[k] - flat : 0.0;
+
+        sum += w->tried[w->free[k]];
+        if (sum - flat > allowed * ROUNDING && allowed < keep * (sum - flat)) {
+            keep = allowed / (sum - flat);
         }
     }
+    for (uint32_t k = 0; keep < 1.0 && k < w->n_free; k++) {
+        double *share = &w->tried[w->free[k]];
+
+        *share = 1.0 + keep * (*share - 1.0);
+    }
+}
+
+bool hyd_ramp_normalise(struct hyd_ramp_work *w)
+{
+    double sum = 0.0;
+    bool was_cut = false;
+
+    for (uint32_t k = 0; k < w->n_free; k++) {
+        sum += w->tried[w->free[k]];
+    }
+    for (uint32_t k = 0; k < w->n_free; k++) {
+        w->tried[w->free[k]] *= w->n_free / sum;
+    }
+    /* What is cut goes to the others in proportion, which may need cutting again. */
+    for (uint32_t round = 0; w->room != NULL && round < CUT_ROUNDS; round++) {
+        double cut = 0.0;
+        double left = 0.0;
+
+        sort_free(w);
+        cut_to_room(w, &cut, &left);
+        if (cut == 0.0 || left <= 0.0) {
+            break;
+        }
+        was_cut = true;
+        for (uint32_t k = 0; k < w->n_free; k++) {
+            if (!w->is_cut[k]) {
+                w->tried[w->free[k]] *= (w->n_free - cut) / left;
+            }
+        }
+    }
+    if (was_cut) {
+        flatten_to_room(w);
+    }
+    return was_cut;
 }
 
 void hyd_ramp_keep_shorter(struct hyd_ramp_work *w, double line)
@@ -77,11 +126,9 @@ static double mean_path(const struct hyd_ramp_work *w)
     double sum = 0.0;
     double weighted = 0.0;
 
-    for (uint32_t k = 0; k < w->n; k++) {
-        if (!hyd_ramp_is_fixed(w, k)) {
-            sum += w->tried[k];
-            weighted += w->tried[k] * w->path[k];
-        }
+    for (uint32_t k = 0; k < w->n_free; k++) {
+        sum += w->tried[w->free[k]];
+        weighted += w->tried[w->free[k]] * w->path[w->free[k]];
     }
     return weighted / sum;
 }
@@ -95,15 +142,13 @@ void hyd_ramp_polish(struct hyd_ramp_work *w, double first_rate, uint32_t n_step
         const double mean = mean_path(w);
 
         hyd_ramp_keep_shorter(w, line);
-        for (uint32_t k = 0; k < w->n; k++) {
-            if (!hyd_ramp_is_fixed(w, k)) {
-                double factor = 1.0 - rate * (w->path[k] - mean);
+        for (uint32_t k = 0; k < w->n_free; k++) {
+            double factor = 1.0 - rate * (w->path[w->free[k]] - mean);
 
-                factor = factor > LEAST_FACTOR ? factor : LEAST_FACTOR;
-                w->tried[k] *= factor;
-            }
+            factor = factor > LEAST_FACTOR ? factor : LEAST_FACTOR;
+            w->tried[w->free[k]] *= factor;
         }
-        hyd_ramp_normalise(w);
+        (void)hyd_ramp_normalise(w);
     }
 }
 
@@ -114,6 +159,16 @@ uint32_t hyd_ramp_steps_that_pay(const struct hyd_ramp_work *w, uint32_t n_steps
     return most < n_steps ? (uint32_t)most : n_steps;
 }
 
+void hyd_ramp_list_free(struct hyd_ramp_work *w)
+{
+    w->n_free = 0;
+    for (uint32_t k = 0; k < w->n; k++) {
+        if (w->fixed == NULL || !w->fixed[k]) {
+            w->free[w->n_free++] = k;
+        }
+    }
+}
+
 hyd_status hyd_ramp_take_work(struct hyd_ramp_work *w, struct hyd_arena *arena)
 {
     const size_t n_scratch = w->program->n_ops + hyd_line_scratch(w->program);
@@ -121,7 +176,12 @@ hyd_status hyd_ramp_take_work(struct hyd_ramp_work *w, struct hyd_arena *arena)
     w->tried = hyd_arena_take(arena, w->n, sizeof *w->tried);
     w->path = hyd_arena_take(arena, w->n, sizeof *w->path);
     w->scratch = hyd_arena_take(arena, n_scratch, sizeof *w->scratch);
-    return w->tried != NULL && w->path != NULL && w->scratch != NULL
-               ? HYD_OK
-               : HYD_ERR_NO_MEMORY;
+    w->free = hyd_arena_take(arena, w->n, sizeof *w->free);
+    w->is_cut = hyd_arena_take(arena, w->n, sizeof *w->is_cut);
+    if (w->tried == NULL || w->path == NULL || w->scratch == NULL || w->free == NULL ||
+        w->is_cut == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    hyd_ramp_list_free(w);
+    return HYD_OK;
 }

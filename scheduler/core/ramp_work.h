@@ -2,7 +2,8 @@
  * ramp_work.h - improving a profile along critical paths: shared by ramp.c and ramp_fit.c.
  *
  * What     A profile in work has a best version and one that is tried. Fixed positions
- *          keep their share; the others have mean 1 and none is over the limit.
+ *          keep their share; the others have mean 1, and the k largest of them together
+ *          never exceed the room there is for k.
  * Owns     arrays are borrowed or taken from an arena.
  * Threads  plain data.
  * Source   scheduler/README.md "The ramp".
@@ -19,24 +20,29 @@ enum { HYD_RAMP_OPS = 1 << 23, HYD_RAMP_REFERENCE_PER_STAGE = 6 };
 
 struct hyd_ramp_work {
     const struct hyd_pipeline_program *program;
-    double limit; /* of what is not fixed */
     uint32_t n; /* M */
+    uint32_t n_free; /* positions that are not fixed */
+    uint32_t *free; /* [n_free] those, nearly by share descending */
+    bool *is_cut; /* [n_free] of the last cut */
+    const double *room; /* [n_free] for the k + 1 largest together; NULL: no limit */
     double *best; /* [n] */
     double *tried;
     double *path;
     double *scratch;
     double best_line;
-    bool *fixed; /* [n] positions of giants; NULL: none */
+    const bool *fixed; /* [n] positions of giants; NULL: none */
 };
 
-/* tried, path and scratch for the program and n positions. */
+/* tried, path, scratch and free for the program and n positions. */
 HYD_MUST_CHECK hyd_status hyd_ramp_take_work(struct hyd_ramp_work *w,
                                              struct hyd_arena *arena);
 
-bool hyd_ramp_is_fixed(const struct hyd_ramp_work *w, uint32_t k);
+/* After a change of what is fixed. */
+void hyd_ramp_list_free(struct hyd_ramp_work *w);
 
-/* Scale what is not fixed to mean 1, none of it over the limit. */
-void hyd_ramp_normalise(struct hyd_ramp_work *w);
+/* Scale what is not fixed to mean 1, the largest cut to the room there is; gives whether
+ * any was. */
+bool hyd_ramp_normalise(struct hyd_ramp_work *w);
 
 /* `line` is the step of what was tried. */
 void hyd_ramp_keep_shorter(struct hyd_ramp_work *w, double line);

@@ -61,9 +61,6 @@ static const struct move MOVE[] = {
 };
 enum { N_MOVES = sizeof MOVE / sizeof MOVE[0] };
 
-/* Batches that have effort to spare try a ramp whose largest share is at most this. */
-static const double LOW_RAMP = 1.1;
-
 struct point {
     int candidate;
     int theta;
@@ -86,31 +83,30 @@ struct walk {
     uint32_t n_tries;
 };
 
-/* The profile of a candidate, made once. A limited one is not kept. */
-static hyd_status find_share(struct walk *walk, int k, bool plain, double limit,
+/* The profile of a candidate, made once. */
+static hyd_status find_share(struct walk *walk, int k, bool plain,
                              const double **ret_share)
 {
     const size_t kind = plain ? 1 : 0;
     const struct hyd_profile_wish wish = {
         .n_microbatches = walk->candidate[k].n_microbatches,
         .target_s = walk->candidate[k].target_s,
-        .limit = limit,
         .plain = plain,
         .n_steps = HYD_PROFILE_FINE,
     };
     uint32_t n_giants = 0;
     hyd_status st = HYD_OK;
 
-    if (!walk->has_share[k][kind] || limit > 0.0) {
+    if (!walk->has_share[k][kind]) {
         st = hyd_microbatches_profile(walk->in, &wish, walk->search->arena,
                                       walk->share[k][kind], &n_giants);
-        walk->has_share[k][kind] = st == HYD_OK && limit == 0.0;
+        walk->has_share[k][kind] = st == HYD_OK;
     }
     *ret_share = walk->share[k][kind];
     return st;
 }
 
-static hyd_status open_try(struct walk *walk, int k, bool plain, double limit)
+static hyd_status open_try(struct walk *walk, int k, bool plain)
 {
     const double *share = NULL;
     hyd_status st = HYD_OK;
@@ -118,7 +114,7 @@ static hyd_status open_try(struct walk *walk, int k, bool plain, double limit)
     hyd_search_try_close(&walk->try);
     walk->open = k;
     walk->open_plain = plain;
-    st = find_share(walk, k, plain, limit, &share);
+    st = find_share(walk, k, plain, &share);
     if (st == HYD_OK) {
         st = hyd_search_try_open(&walk->try, &walk->candidate[k], share);
     }
@@ -136,7 +132,7 @@ static hyd_status probe(struct walk *walk, struct point at)
     hyd_status st = HYD_OK;
 
     if (walk->open != at.candidate || walk->open_plain != at.plain) {
-        st = open_try(walk, at.candidate, at.plain, 0.0);
+        st = open_try(walk, at.candidate, at.plain);
     }
     walk->n_tries++;
     if (st == HYD_OK) {
@@ -262,15 +258,6 @@ static hyd_status walk_candidates(struct walk *walk)
     }
     while (st == HYD_OK && moved && walk->search->step_s < DBL_MAX) {
         st = move_on(walk, most, &at, &moved);
-    }
-    if (st == HYD_OK && effort >= MAX_EFFORT && walk->search->in->pool.pp > 1 &&
-        walk->search->step_s < DBL_MAX) {
-        double step_s = 0.0;
-
-        st = open_try(walk, at.candidate, at.plain, LOW_RAMP);
-        if (st == HYD_OK) {
-            st = hyd_search_try_run(&walk->try, THETA[at.theta], at.exclusive, &step_s);
-        }
     }
     hyd_search_try_close(&walk->try);
     walk->open = -1;

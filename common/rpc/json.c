@@ -46,27 +46,43 @@ static json_t *encode_enum(const ProtobufCFieldDescriptor *field, int number)
 }
 
 /* JSON has no infinities: proto3 writes them, and NaN, as strings. */
-static json_t *encode_real(double value)
+static json_t *encode_real(double value, enum hyd_json_form form)
 {
+    if (isfinite(value)) {
+        return json_real(value);
+    }
+    if (form == HYD_JSON_PLAIN) {
+        return json_null();
+    }
     if (isnan(value)) {
         return json_string("NaN");
     }
-    if (isinf(value)) {
-        return json_string(value > 0 ? "Infinity" : "-Infinity");
-    }
-    return json_real(value);
+    return json_string(value > 0 ? "Infinity" : "-Infinity");
 }
 
-static json_t *encode_int64(const void *at, bool with_sign)
+static json_t *encode_int64(ProtobufCType type, const void *at, enum hyd_json_form form)
 {
+    const uint64_t value = *(const uint64_t *)at;
+    const bool is_unsigned =
+        type == PROTOBUF_C_TYPE_UINT64 || type == PROTOBUF_C_TYPE_FIXED64;
     char text[32];
 
-    (void)snprintf(text, sizeof text, with_sign ? "%" PRId64 : "%" PRIu64,
-                   *(const uint64_t *)at);
+    if (form == HYD_JSON_PLAIN && type != PROTOBUF_C_TYPE_FIXED64 &&
+        !(is_unsigned && value > INT64_MAX)) {
+        return json_integer((json_int_t)value);
+    }
+    if (form == HYD_JSON_PLAIN) {
+        (void)snprintf(text, sizeof text, "%016" PRIx64, value);
+    } else if (is_unsigned) {
+        (void)snprintf(text, sizeof text, "%" PRIu64, value);
+    } else {
+        (void)snprintf(text, sizeof text, "%" PRId64, (int64_t)value);
+    }
     return json_string(text);
 }
 
-static json_t *encode_value(const ProtobufCFieldDescriptor *field, const void *at)
+static json_t *encode_value(const ProtobufCFieldDescriptor *field, const void *at,
+                            enum hyd_json_form form)
 {
     switch (field->type) {
     case PROTOBUF_C_TYPE_INT32:
@@ -79,14 +95,13 @@ static json_t *encode_value(const ProtobufCFieldDescriptor *field, const void *a
     case PROTOBUF_C_TYPE_INT64:
     case PROTOBUF_C_TYPE_SINT64:
     case PROTOBUF_C_TYPE_SFIXED64:
-        return encode_int64(at, true);
     case PROTOBUF_C_TYPE_UINT64:
     case PROTOBUF_C_TYPE_FIXED64:
-        return encode_int64(at, false);
+        return encode_int64(field->type, at, form);
     case PROTOBUF_C_TYPE_FLOAT:
-        return encode_real((double)*(const float *)at);
+        return encode_real((double)*(const float *)at, form);
     case PROTOBUF_C_TYPE_DOUBLE:
-        return encode_real(*(const double *)at);
+        return encode_real(*(const double *)at, form);
     case PROTOBUF_C_TYPE_BOOL:
         return json_boolean(*(const protobuf_c_boolean *)at);
     case PROTOBUF_C_TYPE_ENUM:
@@ -99,7 +114,7 @@ static json_t *encode_value(const ProtobufCFieldDescriptor *field, const void *a
     case PROTOBUF_C_TYPE_BYTES:
         return encode_bytes(at);
     case PROTOBUF_C_TYPE_MESSAGE:
-        return hyd_json_encode(*(const ProtobufCMessage *const *)at);
+        return hyd_json_encode(*(const ProtobufCMessage *const *)at, form);
     }
     return NULL;
 }
@@ -135,7 +150,8 @@ size_t hyd_json_element_bytes(ProtobufCType type)
     return 0;
 }
 
-static json_t *encode_repeated(const ProtobufCFieldDescriptor *field, const char *base)
+static json_t *encode_repeated(const ProtobufCFieldDescriptor *field, const char *base,
+                               enum hyd_json_form form)
 {
     const size_t n = *(const size_t *)(const void *)(base + field->quantifier_offset);
     const char *at = *(const char *const *)(const void *)(base + field->offset);
@@ -143,7 +159,7 @@ static json_t *encode_repeated(const ProtobufCFieldDescriptor *field, const char
 
     for (size_t i = 0; array != NULL && i < n; i++) {
         json_t *value =
-            encode_value(field, at + i * hyd_json_element_bytes(field->type));
+            encode_value(field, at + i * hyd_json_element_bytes(field->type), form);
 
         if (value == NULL || json_array_append_new(array, value) != 0) {
             json_decref(array);
@@ -153,19 +169,21 @@ static json_t *encode_repeated(const ProtobufCFieldDescriptor *field, const char
     return array;
 }
 
-/* May this singular field be left out? */
-static bool unset(const ProtobufCFieldDescriptor *field, const char *base)
+/* A member of a oneof that is not the chosen one. */
+static bool unchosen(const ProtobufCFieldDescriptor *field, const char *base)
 {
-    if ((field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0 &&
-        *(const uint32_t *)(const void *)(base + field->quantifier_offset) !=
-            field->id) {
-        return true;
-    }
+    return (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0 &&
+           *(const uint32_t *)(const void *)(base + field->quantifier_offset) !=
+               field->id;
+}
+
+static bool absent(const ProtobufCFieldDescriptor *field, const char *base)
+{
     return field->type == PROTOBUF_C_TYPE_MESSAGE &&
            *(const void *const *)(const void *)(base + field->offset) == NULL;
 }
 
-json_t *hyd_json_encode(const ProtobufCMessage *message)
+json_t *hyd_json_encode(const ProtobufCMessage *message, enum hyd_json_form form)
 {
     const char *base = (const char *)message;
     json_t *object = json_object();
@@ -175,11 +193,14 @@ json_t *hyd_json_encode(const ProtobufCMessage *message)
         json_t *value = NULL;
 
         if (field->label == PROTOBUF_C_LABEL_REPEATED) {
-            value = encode_repeated(field, base);
-        } else if (unset(field, base)) {
+            value = encode_repeated(field, base, form);
+        } else if (unchosen(field, base) ||
+                   (absent(field, base) && form == HYD_JSON_PROTO3)) {
             continue;
+        } else if (absent(field, base)) {
+            value = json_null();
         } else {
-            value = encode_value(field, base + field->offset);
+            value = encode_value(field, base + field->offset, form);
         }
         if (value == NULL || json_object_set_new(object, field->name, value) != 0) {
             json_decref(object);

@@ -24,8 +24,16 @@
 #include "common/base/arena.h"
 #include "common/base/error.h"
 
+enum hyd_json_form {
+    HYD_JSON_PROTO3, /* as above */
+    /* For people's scripts: 64-bit integers are numbers, fixed64 (fingerprints, digests)
+     * 16 hexadecimal digits as in plan files, and so are uint64 above 2^63; what is not
+     * a finite number is null, and so is a message that is absent. */
+    HYD_JSON_PLAIN,
+};
+
 /* NULL on no memory. */
-json_t *hyd_json_encode(const ProtobufCMessage *message);
+json_t *hyd_json_encode(const ProtobufCMessage *message, enum hyd_json_form form);
 
 HYD_MUST_CHECK hyd_status hyd_json_decode(const ProtobufCMessageDescriptor *type,
                                           const json_t *json, struct hyd_arena *arena,

@@ -1,11 +1,11 @@
 /* cmd_job.c - open, list, show and close training runs at the daemon. */
 #include <string.h>
 
+#include "common/rpc/json.h"
 #include "scheduler/cli/command.h"
 #include "scheduler/cli/json.h"
 #include "scheduler/cli/parse.h"
 #include "scheduler/cli/remote/job_spec.h"
-#include "scheduler/cli/remote/message_json.h"
 #include "scheduler/cli/remote/remote.h"
 #include "scheduler/cli/remote/remote_view.h"
 
@@ -151,7 +151,8 @@ static hyd_status show_job(const struct input *in, const Hydra__V1__JobInfo *job
                            struct hyd_error *err)
 {
     if (in->cli->json) {
-        return hyd_json_print(in->cli->out, hyd_message_json(&job->base), err);
+        return hyd_json_print(in->cli->out, hyd_json_encode(&job->base, HYD_JSON_PLAIN),
+                              err);
     }
     hyd_remote_job_show(in->cli, job);
     return HYD_OK;
@@ -225,7 +226,8 @@ static hyd_status run_list(struct input *in, struct hyd_remote *remote,
         return st;
     }
     if (in->cli->json) {
-        return hyd_json_print(in->cli->out, hyd_message_json(response), err);
+        return hyd_json_print(in->cli->out, hyd_json_encode(response, HYD_JSON_PLAIN),
+                              err);
     }
     list = (const Hydra__V1__ListJobsResponse *)response;
     if (list->n_jobs == 0) {

@@ -5,9 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/rpc/json.h"
 #include "scheduler/cli/command.h"
 #include "scheduler/cli/json.h"
-#include "scheduler/cli/remote/message_json.h"
 #include "scheduler/cli/remote/remote.h"
 #include "scheduler/cli/remote/remote_view.h"
 
@@ -267,9 +267,9 @@ static hyd_status run(struct input *in, struct hyd_remote *remote,
                              &response, err);
         if (st == HYD_OK) {
             lists.of[j] = (const Hydra__V1__ListStepsResponse *)response;
-            (void)json_array_append_new(jobs, json_pack("{s:s, s:o}", "job", in->job[j],
-                                                        "report",
-                                                        hyd_message_json(response)));
+            (void)json_array_append_new(
+                jobs, json_pack("{s:s, s:o}", "job", in->job[j], "report",
+                                hyd_json_encode(response, HYD_JSON_PLAIN)));
         }
     }
     if (st == HYD_OK && in->cli->json) {

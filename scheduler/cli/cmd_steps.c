@@ -5,10 +5,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/rpc/json.h"
 #include "scheduler/cli/command.h"
 #include "scheduler/cli/json.h"
 #include "scheduler/cli/parse.h"
-#include "scheduler/cli/remote/message_json.h"
 #include "scheduler/cli/remote/remote.h"
 #include "scheduler/cli/remote/remote_view.h"
 
@@ -108,7 +108,8 @@ static void add_page(const struct input *in, struct hyd_table *table, json_t *li
 {
     for (size_t i = 0; i < page->n_steps; i++) {
         if (in->cli->json) {
-            (void)json_array_append_new(list, hyd_message_json(&page->steps[i]->base));
+            (void)json_array_append_new(
+                list, hyd_json_encode(&page->steps[i]->base, HYD_JSON_PLAIN));
         } else {
             hyd_remote_step_row(table, page->steps[i]);
         }
@@ -283,7 +284,7 @@ static hyd_status draw(struct input *in, const Hydra__V1__WatchStepsResponse *up
 static hyd_status print_line(struct input *in,
                              const Hydra__V1__WatchStepsResponse *update)
 {
-    json_t *object = hyd_message_json(&update->base);
+    json_t *object = hyd_json_encode(&update->base, HYD_JSON_PLAIN);
     char *text = object != NULL ? json_dumps(object, JSON_COMPACT) : NULL;
 
     json_decref(object);

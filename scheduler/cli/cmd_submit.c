@@ -2,11 +2,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/rpc/json.h"
 #include "scheduler/cli/command.h"
 #include "scheduler/cli/json.h"
 #include "scheduler/cli/parse.h"
 #include "scheduler/cli/plan/plan_run.h"
-#include "scheduler/cli/remote/message_json.h"
 #include "scheduler/cli/remote/remote.h"
 #include "scheduler/cli/remote/remote_plan.h"
 #include "scheduler/cli/remote/remote_view.h"
@@ -169,7 +169,7 @@ static hyd_status show(const struct input *in, const struct hyd_lengths *list,
     hyd_status st = HYD_OK;
 
     if (in->cli->json) {
-        json_t *root = hyd_message_json(&info.base);
+        json_t *root = hyd_json_encode(&info.base, HYD_JSON_PLAIN);
 
         (void)json_object_set_new(root, "job", json_string(in->job));
         return hyd_json_print(in->cli->out, root, err);

@@ -1,9 +1,9 @@
 /* cmd_workers.c - the agents that are attached, and taking a node out of a job. */
 #include <inttypes.h>
 
+#include "common/rpc/json.h"
 #include "scheduler/cli/command.h"
 #include "scheduler/cli/json.h"
-#include "scheduler/cli/remote/message_json.h"
 #include "scheduler/cli/remote/remote.h"
 #include "scheduler/cli/table.h"
 
@@ -72,7 +72,8 @@ static hyd_status run_workers(struct input *in, struct hyd_remote *remote,
         return st;
     }
     if (in->cli->json) {
-        return hyd_json_print(in->cli->out, hyd_message_json(response), err);
+        return hyd_json_print(in->cli->out, hyd_json_encode(response, HYD_JSON_PLAIN),
+                              err);
     }
     list = (const Hydra__V1__ListWorkersResponse *)response;
     if (list->n_workers == 0) {
@@ -129,7 +130,8 @@ static hyd_status run_drain(struct input *in, struct hyd_remote *remote,
                                in->job, in->node);
     }
     if (in->cli->json) {
-        return hyd_json_print(in->cli->out, hyd_message_json(response), err);
+        return hyd_json_print(in->cli->out, hyd_json_encode(response, HYD_JSON_PLAIN),
+                              err);
     }
     (void)fprintf(in->cli->out,
                   "%" PRIu32

@@ -163,7 +163,7 @@ static void on_message(void *ctx, struct hyd_client_call *call,
                        const ProtobufCMessage *message)
 {
     struct relay *relay = ctx;
-    json_t *value = hyd_json_encode(message);
+    json_t *value = hyd_json_encode(message, HYD_JSON_PROTO3);
 
     (void)call;
     if (value == NULL) {

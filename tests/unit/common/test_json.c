@@ -1,6 +1,7 @@
 /* Messages survive the way to JSON and back; what is wrong is named by its path. */
 #include "common/rpc/json.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "proto/hydra/v1/scheduler.pb-c.h"
@@ -44,7 +45,7 @@ static void json_gives_back_the_same_message(void **state)
     assert_int_equal(request->batch->n_length_tokens, 2);
     assert_true(request->batch->length_tokens[1] == UINT32_MAX);
     assert_int_equal(request->pass, HYDRA__V1__PASS__PASS_FORWARD);
-    json = hyd_json_encode(message);
+    json = hyd_json_encode(message, HYD_JSON_PROTO3);
     assert_non_null(json);
     assert_string_equal(json_string_value(json_object_get(json, "step")),
                         "18446744073709551615");
@@ -76,13 +77,37 @@ static void json_carries_bytes_as_base64_and_one_member_of_a_oneof(void **state)
     assert_int_equal(agent->kind_case, HYDRA__V1__AGENT_MESSAGE__KIND_ADDRESS);
     assert_int_equal(agent->address->address.len, 4);
     assert_memory_equal(agent->address->address.data, "\0\1\2\3", 4);
-    json = hyd_json_encode(message);
+    json = hyd_json_encode(message, HYD_JSON_PROTO3);
     out = json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS);
     assert_string_equal(
         out, "{\"address\":{\"address\":\"AAECAw==\",\"epoch\":0,\"rank\":3}}");
     free(out);
     json_decref(json);
     hyd_arena_release(&arena);
+}
+
+static void json_plain_form_has_numbers_hexadecimal_fingerprints_and_nulls(void **state)
+{
+    Hydra__V1__StepInfo info = HYDRA__V1__STEP_INFO__INIT;
+    Hydra__V1__Figures figures = HYDRA__V1__FIGURES__INIT;
+    json_t *json = NULL;
+
+    (void)state;
+    figures.gap = (double)INFINITY;
+    info.step = 7;
+    info.tokens = UINT64_MAX;
+    info.fingerprint = 0xabc;
+    info.figures = &figures;
+    json = hyd_json_encode(&info.base, HYD_JSON_PLAIN);
+    assert_non_null(json);
+    assert_int_equal(json_integer_value(json_object_get(json, "step")), 7);
+    assert_string_equal(json_string_value(json_object_get(json, "tokens")),
+                        "ffffffffffffffff");
+    assert_string_equal(json_string_value(json_object_get(json, "fingerprint")),
+                        "0000000000000abc");
+    assert_true(json_is_null(json_object_get(json, "report")));
+    assert_true(json_is_null(json_object_get(json_object_get(json, "figures"), "gap")));
+    json_decref(json);
 }
 
 static void json_names_the_path_of_what_is_wrong(void **state)
@@ -133,6 +158,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_gives_back_the_same_message),
         cmocka_unit_test(json_carries_bytes_as_base64_and_one_member_of_a_oneof),
+        cmocka_unit_test(
+            json_plain_form_has_numbers_hexadecimal_fingerprints_and_nulls),
         cmocka_unit_test(json_names_the_path_of_what_is_wrong),
     };
 

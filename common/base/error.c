@@ -5,20 +5,25 @@
 #include <stdio.h>
 #include <string.h>
 
+/* All but the text empty. */
+static void start(struct hyd_error *err, const char *format, va_list args)
+{
+    (void)vsnprintf(err->text, sizeof err->text, format, args);
+    err->field[0] = '\0';
+    err->value[0] = '\0';
+    err->limit[0] = '\0';
+}
+
 hyd_status hyd_error_set(struct hyd_error *err, hyd_status status, const char *format,
                          ...)
 {
     va_list args;
 
-    if (err == NULL) {
-        return status;
+    if (err != NULL) {
+        va_start(args, format);
+        start(err, format, args);
+        va_end(args);
     }
-    va_start(args, format);
-    (void)vsnprintf(err->text, sizeof err->text, format, args);
-    va_end(args);
-    err->field[0] = '\0';
-    err->value[0] = '\0';
-    err->limit[0] = '\0';
     return status;
 }
 
@@ -27,15 +32,12 @@ hyd_status hyd_error_field(struct hyd_error *err, hyd_status status, const char 
 {
     va_list args;
 
-    if (err == NULL) {
-        return status;
+    if (err != NULL) {
+        va_start(args, format);
+        start(err, format, args);
+        va_end(args);
+        (void)snprintf(err->field, sizeof err->field, "%s", field);
     }
-    va_start(args, format);
-    (void)vsnprintf(err->text, sizeof err->text, format, args);
-    va_end(args);
-    (void)snprintf(err->field, sizeof err->field, "%s", field);
-    err->value[0] = '\0';
-    err->limit[0] = '\0';
     return status;
 }
 

@@ -77,9 +77,7 @@ static void *poll_queue(void *ctx)
         }
         HYD_TSAN_ACQUIRE(tag);
         tag->ok = event.success != 0;
-        atomic_fetch_add_explicit(&bridge->events, 1, memory_order_relaxed);
         if (push(bridge, tag)) {
-            atomic_fetch_add_explicit(&bridge->wakeups, 1, memory_order_relaxed);
             (void)uv_async_send(&bridge->async);
         }
     }
@@ -136,8 +134,6 @@ hyd_status hyd_bridge_create(struct uv_loop_s *loop, const struct hyd_alloc *all
     }
     bridge->alloc = alloc;
     atomic_init(&bridge->inbox, NULL);
-    atomic_init(&bridge->events, 0);
-    atomic_init(&bridge->wakeups, 0);
     rc = uv_async_init(loop, &bridge->async, on_async);
     if (rc != 0) {
         hyd_alloc_free(alloc, bridge);
@@ -170,12 +166,6 @@ void hyd_bridge_close(struct hyd_bridge *bridge)
     grpc_completion_queue_destroy(bridge->queue);
     grpc_shutdown();
     uv_close((uv_handle_t *)&bridge->async, on_closed);
-}
-
-void hyd_bridge_stats(const struct hyd_bridge *bridge, struct hyd_bridge_stats *ret)
-{
-    ret->events = atomic_load_explicit(&bridge->events, memory_order_relaxed);
-    ret->wakeups = atomic_load_explicit(&bridge->wakeups, memory_order_relaxed);
 }
 
 void hyd_batch(grpc_call *call, const grpc_op *ops, size_t n_ops, struct hyd_tag *tag)

@@ -17,8 +17,6 @@
 #ifndef HYD_COMMON_RPC_BRIDGE_H
 #define HYD_COMMON_RPC_BRIDGE_H
 
-#include <stdint.h>
-
 #include "common/base/alloc.h"
 #include "common/base/error.h"
 
@@ -33,12 +31,5 @@ HYD_MUST_CHECK hyd_status hyd_bridge_create(struct uv_loop_s *loop,
 
 /* NULL is fine. Joins the thread. */
 void hyd_bridge_close(struct hyd_bridge *bridge);
-
-struct hyd_bridge_stats {
-    uint64_t events; /* completions handed over */
-    uint64_t wakeups; /* of the loop */
-};
-
-void hyd_bridge_stats(const struct hyd_bridge *bridge, struct hyd_bridge_stats *ret);
 
 #endif

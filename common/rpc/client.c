@@ -11,64 +11,42 @@
 
 #include "common/base/banned.h"
 
-enum { N_ARGS = 20, MAX_TARGET_BYTES = 512 };
-
-struct args {
-    grpc_arg arg[N_ARGS];
-    size_t n;
-};
-
-static void add_arg(struct args *args, const char *key, size_t value)
-{
-    hyd_assert(args->n < N_ARGS);
-    args->arg[args->n++] = (grpc_arg){
-        .type = GRPC_ARG_INTEGER,
-        .key = (char *)(uintptr_t)key,
-        .value.integer = value < INT32_MAX ? (int)value : INT32_MAX,
-    };
-}
-
-static void add_text(struct args *args, const char *key, const char *value)
-{
-    hyd_assert(args->n < N_ARGS);
-    args->arg[args->n++] = (grpc_arg){
-        .type = GRPC_ARG_STRING,
-        .key = (char *)(uintptr_t)key,
-        .value.string = (char *)(uintptr_t)value,
-    };
-}
+enum { MAX_TARGET_BYTES = 512 };
 
 static grpc_channel *make_channel(const struct hyd_client *client,
                                   const struct hyd_client_config *config,
                                   grpc_channel_credentials *credentials)
 {
     const char *target = config->target;
-    struct args args = {.n = 0};
+    struct hyd_grpc_args args = {.n = 0};
     grpc_channel_args all;
 
-    add_arg(&args, GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, client->message_bytes);
-    add_arg(&args, GRPC_ARG_KEEPALIVE_TIME_MS,
-            config->keepalive_ms != 0 ? config->keepalive_ms : 20000);
-    add_arg(&args, GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
-            config->keepalive_timeout_ms != 0 ? config->keepalive_timeout_ms : 10000);
-    add_arg(&args, GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-    add_arg(&args, GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+    hyd_grpc_args_add(&args, GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
+                      client->message_bytes);
+    hyd_grpc_args_add(&args, GRPC_ARG_KEEPALIVE_TIME_MS,
+                      config->keepalive_ms != 0 ? config->keepalive_ms : 20000);
+    hyd_grpc_args_add(&args, GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                      config->keepalive_timeout_ms != 0 ? config->keepalive_timeout_ms
+                                                        : 10000);
+    hyd_grpc_args_add(&args, GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    hyd_grpc_args_add(&args, GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     /* A daemon that restarts is found again soon; the server's host is never a proxy's. */
-    add_arg(&args, GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-    add_arg(&args, GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
-    add_arg(&args, GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
-    add_arg(&args, GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    hyd_grpc_args_add(&args, GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+    hyd_grpc_args_add(&args, GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
+    hyd_grpc_args_add(&args, GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
+    hyd_grpc_args_add(&args, GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     /* Retries are ours, with a budget; gRPC's would double them. */
-    add_arg(&args, GRPC_ARG_ENABLE_RETRIES, 0);
+    hyd_grpc_args_add(&args, GRPC_ARG_ENABLE_RETRIES, 0);
     if (config->own_connection) {
-        add_arg(&args, GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+        hyd_grpc_args_add(&args, GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     }
     if (config->short_read_ahead) {
-        add_arg(&args, GRPC_ARG_HTTP2_BDP_PROBE, 0);
-        add_arg(&args, GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 16384);
+        hyd_grpc_args_add(&args, GRPC_ARG_HTTP2_BDP_PROBE, 0);
+        hyd_grpc_args_add(&args, GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 16384);
     }
     if (config->tls_name != NULL && config->tls_name[0] != '\0') {
-        add_text(&args, GRPC_SSL_TARGET_NAME_OVERRIDE_ARG, config->tls_name);
+        hyd_grpc_args_add_text(&args, GRPC_SSL_TARGET_NAME_OVERRIDE_ARG,
+                               config->tls_name);
     }
     all = (grpc_channel_args){.num_args = args.n, .args = args.arg};
     return strcmp(target, "fd") == 0

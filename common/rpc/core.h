@@ -73,11 +73,20 @@ struct hyd_bridge {
     grpc_completion_queue *queue;
     uv_async_t async;
     _Atomic(struct hyd_tag *) inbox; /* newest first */
-    _Atomic uint64_t events;
-    _Atomic uint64_t wakeups;
     pthread_t thread;
     size_t n_users; /* servers and clients that are not freed yet */
 };
+
+/* Arguments of a channel or server under construction; texts are lent until its use. */
+struct hyd_grpc_args {
+    grpc_arg arg[20];
+    size_t n;
+};
+
+/* value above INT32_MAX counts as that. */
+void hyd_grpc_args_add(struct hyd_grpc_args *args, const char *key, size_t value);
+void hyd_grpc_args_add_text(struct hyd_grpc_args *args, const char *key,
+                            const char *value);
 
 /* start_batch with the annotation; a refusal is our own mistake and asserted. */
 void hyd_batch(grpc_call *call, const grpc_op *ops, size_t n_ops, struct hyd_tag *tag);

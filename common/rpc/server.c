@@ -15,7 +15,7 @@
 
 #include "common/base/banned.h"
 
-enum { N_OWN_METHODS = 4, N_UNKNOWN_ARMED = 4, N_ARGS = 16 };
+enum { N_OWN_METHODS = 4, N_UNKNOWN_ARMED = 4 };
 
 uv_loop_t *hyd_server_loop(const struct hyd_server *server)
 {
@@ -44,45 +44,34 @@ static void fill_limits(struct hyd_rpc_limits *limits)
     default_count(&limits->keepalive_timeout_ms, 10000);
 }
 
-struct args {
-    grpc_arg arg[N_ARGS];
-    size_t n;
-};
-
-static void add_arg(struct args *args, const char *key, size_t value)
-{
-    hyd_assert(args->n < N_ARGS);
-    args->arg[args->n++] = (grpc_arg){
-        .type = GRPC_ARG_INTEGER,
-        .key = (char *)(uintptr_t)key,
-        .value.integer = value < INT32_MAX ? (int)value : INT32_MAX,
-    };
-}
-
 static grpc_server *make_server(const struct hyd_rpc_limits *limits)
 {
-    struct args args = {.n = 0};
+    struct hyd_grpc_args args = {.n = 0};
     grpc_channel_args all;
 
     /* Without this a second daemon shares the port in silence. */
-    add_arg(&args, GRPC_ARG_ALLOW_REUSEPORT, 0);
-    add_arg(&args, GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, limits->message_bytes);
-    add_arg(&args, GRPC_ARG_MAX_METADATA_SIZE, limits->metadata_bytes);
-    add_arg(&args, GRPC_ARG_MAX_CONCURRENT_STREAMS, limits->streams_per_connection);
+    hyd_grpc_args_add(&args, GRPC_ARG_ALLOW_REUSEPORT, 0);
+    hyd_grpc_args_add(&args, GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
+                      limits->message_bytes);
+    hyd_grpc_args_add(&args, GRPC_ARG_MAX_METADATA_SIZE, limits->metadata_bytes);
+    hyd_grpc_args_add(&args, GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                      limits->streams_per_connection);
     /* The size limit holds for compressed bytes: none are taken. */
-    add_arg(&args, GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET,
-            1U << GRPC_COMPRESS_NONE);
-    add_arg(&args, GRPC_ARG_KEEPALIVE_TIME_MS, limits->keepalive_ms);
-    add_arg(&args, GRPC_ARG_KEEPALIVE_TIMEOUT_MS, limits->keepalive_timeout_ms);
-    add_arg(&args, GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-    add_arg(&args, GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+    hyd_grpc_args_add(&args, GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET,
+                      1U << GRPC_COMPRESS_NONE);
+    hyd_grpc_args_add(&args, GRPC_ARG_KEEPALIVE_TIME_MS, limits->keepalive_ms);
+    hyd_grpc_args_add(&args, GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                      limits->keepalive_timeout_ms);
+    hyd_grpc_args_add(&args, GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    hyd_grpc_args_add(&args, GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     /* Clients may ping as often as once a second before they are told off. */
-    add_arg(&args, GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
+    hyd_grpc_args_add(&args, GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                      1000);
     /* A peer that connects and says nothing, or half a TLS handshake. Not shorter: when
      * thousands of agents come back at once, the last ones have to wait. */
-    add_arg(&args, GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 120000);
+    hyd_grpc_args_add(&args, GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 120000);
     if (limits->idle_ms != 0) {
-        add_arg(&args, GRPC_ARG_MAX_CONNECTION_IDLE_MS, limits->idle_ms);
+        hyd_grpc_args_add(&args, GRPC_ARG_MAX_CONNECTION_IDLE_MS, limits->idle_ms);
     }
     all = (grpc_channel_args){.num_args = args.n, .args = args.arg};
     return grpc_server_create(&all, NULL);

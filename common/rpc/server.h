@@ -199,7 +199,6 @@ void hyd_call_take_message(struct hyd_call *call, struct hyd_arena *ret_arena);
 void *hyd_call_ctx(const struct hyd_call *call); /* config.ctx */
 void *hyd_call_user(const struct hyd_call *call); /* NULL at on_open */
 void hyd_call_set_user(struct hyd_call *call, void *user);
-const struct hyd_rpc_spec *hyd_call_spec(const struct hyd_call *call);
 
 /* Milliseconds until the client's deadline, 0 when it passed, INT64_MAX without one. */
 int64_t hyd_call_left_ms(const struct hyd_call *call);

@@ -189,11 +189,6 @@ void hyd_call_set_user(struct hyd_call *call, void *user)
     call->user = user;
 }
 
-const struct hyd_rpc_spec *hyd_call_spec(const struct hyd_call *call)
-{
-    return call->slot->row->spec;
-}
-
 int64_t hyd_call_left_ms(const struct hyd_call *call)
 {
     gpr_timespec left;

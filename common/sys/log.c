@@ -35,12 +35,6 @@ struct hyd_log {
 
 static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
 
-const char *hyd_log_level_name(enum hyd_log_level level)
-{
-    hyd_assert((unsigned)level <= HYD_LOG_TRACE);
-    return level_names[level];
-}
-
 hyd_status hyd_log_level_parse(const char *text, enum hyd_log_level *ret_level,
                                struct hyd_error *err)
 {

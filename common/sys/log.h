@@ -68,7 +68,6 @@ bool hyd_log_wants(const struct hyd_log *log, enum hyd_log_level level);
 uint64_t hyd_log_lost(const struct hyd_log *log);
 
 /* "error", "warn", "info", "debug", "trace". */
-const char *hyd_log_level_name(enum hyd_log_level level);
 HYD_MUST_CHECK hyd_status hyd_log_level_parse(const char *text,
                                               enum hyd_log_level *ret_level,
                                               struct hyd_error *err);

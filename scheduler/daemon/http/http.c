@@ -429,11 +429,6 @@ uint16_t hyd_http_port(const struct hyd_http *http)
     return http->port;
 }
 
-const char *hyd_http_path(const struct hyd_http_request *request)
-{
-    return request->path;
-}
-
 const struct hyd_http_route *hyd_http_row(const struct hyd_http_request *request)
 {
     return request->row;

@@ -62,7 +62,6 @@ void hyd_http_close(struct hyd_http *http);
 /* The port that was bound, for address "...:0". */
 uint16_t hyd_http_port(const struct hyd_http *http);
 
-const char *hyd_http_path(const struct hyd_http_request *request);
 const struct hyd_http_route *hyd_http_row(const struct hyd_http_request *request);
 /* NULL when the query has no such key. Lent until the answer. */
 const char *hyd_http_query(const struct hyd_http_request *request, const char *key);

@@ -30,9 +30,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     }
 }
 
-static hyd_status run(const struct input *in, struct hyd_remote *remote,
-                      struct hyd_error *err)
+static hyd_status run(void *input, struct hyd_remote *remote, struct hyd_error *err)
 {
+    const struct input *in = input;
     Grpc__Health__V1__HealthCheckRequest request =
         GRPC__HEALTH__V1__HEALTH_CHECK_REQUEST__INIT;
     const ProtobufCMessage *response = NULL;
@@ -69,19 +69,9 @@ int hyd_cmd_health(struct hyd_cli *cli, int argc, char **argv)
         .doc = "Ask the daemon, or one of its gRPC services, whether it is serving.",
         .children = children,
     };
-    struct input in = {.cli = cli, .remote = {.cli = cli}};
-    struct hyd_remote remote = {.caller = NULL};
-    struct hyd_error err = {.text = ""};
-    hyd_status st = HYD_OK;
-    int code = 0;
+    struct input in = {.cli = cli};
+    const struct hyd_remote_command command = {
+        .cli = cli, .argp = &argp, .input = &in, .args = &in.remote, .run = run};
 
-    if (hyd_args_parse(cli, &argp, argc, argv, &in, &code) == HYD_ARGS_STOP) {
-        return code;
-    }
-    st = hyd_remote_open(&remote, &in.remote, &err);
-    if (st == HYD_OK) {
-        st = run(&in, &remote, &err);
-    }
-    hyd_remote_close(&remote);
-    return st == HYD_OK ? HYD_EXIT_DONE : hyd_cli_fail(cli, st, &err);
+    return hyd_remote_command_run(&command, argc, argv);
 }

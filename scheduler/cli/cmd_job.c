@@ -158,9 +158,10 @@ static hyd_status show_job(const struct input *in, const Hydra__V1__JobInfo *job
     return HYD_OK;
 }
 
-static hyd_status run_open(struct input *in, struct hyd_remote *remote,
+static hyd_status run_open(void *input, struct hyd_remote *remote,
                            struct hyd_error *err)
 {
+    struct input *in = input;
     Hydra__V1__OpenJobRequest request = HYDRA__V1__OPEN_JOB_REQUEST__INIT;
     const ProtobufCMessage *response = NULL;
     hyd_status st = hyd_plan_args_resolve(&in->plan, err);
@@ -179,9 +180,10 @@ static hyd_status run_open(struct input *in, struct hyd_remote *remote,
                : show_job(in, ((const Hydra__V1__OpenJobResponse *)response)->job, err);
 }
 
-static hyd_status run_show(struct input *in, struct hyd_remote *remote,
+static hyd_status run_show(void *input, struct hyd_remote *remote,
                            struct hyd_error *err)
 {
+    const struct input *in = input;
     Hydra__V1__GetJobRequest request = HYDRA__V1__GET_JOB_REQUEST__INIT;
     const ProtobufCMessage *response = NULL;
     hyd_status st = HYD_OK;
@@ -194,9 +196,10 @@ static hyd_status run_show(struct input *in, struct hyd_remote *remote,
                : show_job(in, ((const Hydra__V1__GetJobResponse *)response)->job, err);
 }
 
-static hyd_status run_close(struct input *in, struct hyd_remote *remote,
+static hyd_status run_close(void *input, struct hyd_remote *remote,
                             struct hyd_error *err)
 {
+    const struct input *in = input;
     Hydra__V1__CloseJobRequest request = HYDRA__V1__CLOSE_JOB_REQUEST__INIT;
     const ProtobufCMessage *response = NULL;
     hyd_status st = HYD_OK;
@@ -210,9 +213,10 @@ static hyd_status run_close(struct input *in, struct hyd_remote *remote,
                           err);
 }
 
-static hyd_status run_list(struct input *in, struct hyd_remote *remote,
+static hyd_status run_list(void *input, struct hyd_remote *remote,
                            struct hyd_error *err)
 {
+    const struct input *in = input;
     Hydra__V1__ListJobsRequest request = HYDRA__V1__LIST_JOBS_REQUEST__INIT;
     const Hydra__V1__ListJobsResponse *list = NULL;
     const ProtobufCMessage *response = NULL;
@@ -253,8 +257,7 @@ struct sub_command {
     const struct argp_option *options; /* NULL: none; glibc leaks an empty array */
     bool wants_name;
     bool plans;
-    hyd_status (*run)(struct input *in, struct hyd_remote *remote,
-                      struct hyd_error *err);
+    hyd_status (*run)(void *input, struct hyd_remote *remote, struct hyd_error *err);
 };
 
 static const struct sub_command sub_commands[] = {
@@ -285,30 +288,16 @@ static int run_sub(struct hyd_cli *cli, const struct sub_command *sub, int argc,
         .doc = sub->doc,
         .children = children,
     };
-    struct input in = {
-        .cli = cli,
-        .remote = {.cli = cli},
-        .wants_name = sub->wants_name,
-        .plans = sub->plans,
-    };
-    struct hyd_remote remote = {.caller = NULL};
-    struct hyd_error err = {.text = ""};
-    hyd_status st = HYD_OK;
+    struct input in = {.cli = cli, .wants_name = sub->wants_name, .plans = sub->plans};
+    const struct hyd_remote_command command = {
+        .cli = cli, .argp = &argp, .input = &in, .args = &in.remote, .run = sub->run};
     int code = 0;
 
     cli->command = sub->full_name;
     hyd_plan_args_init(&in.plan, cli);
-    if (hyd_args_parse(cli, &argp, argc, argv, &in, &code) == HYD_ARGS_STOP) {
-        hyd_plan_args_release(&in.plan);
-        return code;
-    }
-    st = hyd_remote_open(&remote, &in.remote, &err);
-    if (st == HYD_OK) {
-        st = sub->run(&in, &remote, &err);
-    }
-    hyd_remote_close(&remote);
+    code = hyd_remote_command_run(&command, argc, argv);
     hyd_plan_args_release(&in.plan);
-    return st == HYD_OK ? HYD_EXIT_DONE : hyd_cli_fail(cli, st, &err);
+    return code;
 }
 
 int hyd_cmd_job(struct hyd_cli *cli, int argc, char **argv)

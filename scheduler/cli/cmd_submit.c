@@ -181,9 +181,9 @@ static hyd_status show(const struct input *in, const struct hyd_lengths *list,
     return st;
 }
 
-static hyd_status run(struct input *in, struct hyd_remote *remote,
-                      struct hyd_error *err)
+static hyd_status run(void *input, struct hyd_remote *remote, struct hyd_error *err)
 {
+    struct input *in = input;
     const Hydra__V1__SubmitStepResponse *response = NULL;
     struct hyd_lengths list = {0};
     hyd_status st = hyd_plan_run_lengths(in->cli->alloc, in->path, &list, err);
@@ -230,19 +230,9 @@ int hyd_cmd_submit(struct hyd_cli *cli, int argc, char **argv)
             "proved; with --wait when agents have run it.",
         .children = children,
     };
-    struct input in = {.cli = cli, .remote = {.cli = cli}};
-    struct hyd_remote remote = {.caller = NULL};
-    struct hyd_error err = {.text = ""};
-    hyd_status st = HYD_OK;
-    int code = 0;
+    struct input in = {.cli = cli};
+    const struct hyd_remote_command command = {
+        .cli = cli, .argp = &argp, .input = &in, .args = &in.remote, .run = run};
 
-    if (hyd_args_parse(cli, &argp, argc, argv, &in, &code) == HYD_ARGS_STOP) {
-        return code;
-    }
-    st = hyd_remote_open(&remote, &in.remote, &err);
-    if (st == HYD_OK) {
-        st = run(&in, &remote, &err);
-    }
-    hyd_remote_close(&remote);
-    return st == HYD_OK ? HYD_EXIT_DONE : hyd_cli_fail(cli, st, &err);
+    return hyd_remote_command_run(&command, argc, argv);
 }

@@ -53,12 +53,13 @@ static const struct argp_option drain_options[] = {
     {0},
 };
 
-static hyd_status run_workers(struct input *in, struct hyd_remote *remote,
+static hyd_status run_workers(void *input, struct hyd_remote *remote,
                               struct hyd_error *err)
 {
     static const char *const names[] = {"<job",       "<node",     "ranks",
                                         "epoch",      "<state",    "<compute",
                                         "<transport", "heard ago", NULL};
+    const struct input *in = input;
     Hydra__V1__ListWorkersRequest request = HYDRA__V1__LIST_WORKERS_REQUEST__INIT;
     const Hydra__V1__ListWorkersResponse *list = NULL;
     const ProtobufCMessage *response = NULL;
@@ -106,9 +107,10 @@ static hyd_status run_workers(struct input *in, struct hyd_remote *remote,
     return st;
 }
 
-static hyd_status run_drain(struct input *in, struct hyd_remote *remote,
+static hyd_status run_drain(void *input, struct hyd_remote *remote,
                             struct hyd_error *err)
 {
+    const struct input *in = input;
     Hydra__V1__DrainNodeRequest request = HYDRA__V1__DRAIN_NODE_REQUEST__INIT;
     const Hydra__V1__DrainNodeResponse *done = NULL;
     const ProtobufCMessage *response = NULL;
@@ -140,25 +142,6 @@ static hyd_status run_drain(struct input *in, struct hyd_remote *remote,
     return HYD_OK;
 }
 
-static int run(struct input *in, const struct argp *argp, int argc, char **argv)
-{
-    struct hyd_remote remote = {.caller = NULL};
-    struct hyd_error err = {.text = ""};
-    hyd_status st = HYD_OK;
-    int code = 0;
-
-    in->remote.cli = in->cli;
-    if (hyd_args_parse(in->cli, argp, argc, argv, in, &code) == HYD_ARGS_STOP) {
-        return code;
-    }
-    st = hyd_remote_open(&remote, &in->remote, &err);
-    if (st == HYD_OK) {
-        st = in->drains ? run_drain(in, &remote, &err) : run_workers(in, &remote, &err);
-    }
-    hyd_remote_close(&remote);
-    return st == HYD_OK ? HYD_EXIT_DONE : hyd_cli_fail(in->cli, st, &err);
-}
-
 int hyd_cmd_workers(struct hyd_cli *cli, int argc, char **argv)
 {
     const struct argp_child children[] = {{&hyd_remote_argp, 0, "Daemon:", 2}, {0}};
@@ -169,8 +152,13 @@ int hyd_cmd_workers(struct hyd_cli *cli, int argc, char **argv)
         .children = children,
     };
     struct input in = {.cli = cli};
+    const struct hyd_remote_command command = {.cli = cli,
+                                               .argp = &argp,
+                                               .input = &in,
+                                               .args = &in.remote,
+                                               .run = run_workers};
 
-    return run(&in, &argp, argc, argv);
+    return hyd_remote_command_run(&command, argc, argv);
 }
 
 int hyd_cmd_drain(struct hyd_cli *cli, int argc, char **argv)
@@ -186,6 +174,8 @@ int hyd_cmd_drain(struct hyd_cli *cli, int argc, char **argv)
         .children = children,
     };
     struct input in = {.cli = cli, .drains = true};
+    const struct hyd_remote_command command = {
+        .cli = cli, .argp = &argp, .input = &in, .args = &in.remote, .run = run_drain};
 
-    return run(&in, &argp, argc, argv);
+    return hyd_remote_command_run(&command, argc, argv);
 }

@@ -162,3 +162,24 @@ hyd_status hyd_remote_stream(struct hyd_remote *remote,
         hyd_caller_stream(remote->caller, &in, stream->on_message, stream->ctx, err),
         err);
 }
+
+int hyd_remote_command_run(const struct hyd_remote_command *command, int argc,
+                           char **argv)
+{
+    struct hyd_remote remote = {.caller = NULL};
+    struct hyd_error err = {.text = ""};
+    hyd_status st = HYD_OK;
+    int code = 0;
+
+    command->args->cli = command->cli;
+    if (hyd_args_parse(command->cli, command->argp, argc, argv, command->input,
+                       &code) == HYD_ARGS_STOP) {
+        return code;
+    }
+    st = hyd_remote_open(&remote, command->args, &err);
+    if (st == HYD_OK) {
+        st = command->run(command->input, &remote, &err);
+    }
+    hyd_remote_close(&remote);
+    return st == HYD_OK ? HYD_EXIT_DONE : hyd_cli_fail(command->cli, st, &err);
+}

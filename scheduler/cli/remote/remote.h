@@ -67,4 +67,17 @@ HYD_MUST_CHECK hyd_status hyd_remote_stream(struct hyd_remote *remote,
                                             const struct hyd_remote_stream *stream,
                                             struct hyd_error *err);
 
+/* A command that talks to a daemon. */
+struct hyd_remote_command {
+    struct hyd_cli *cli;
+    const struct argp *argp;
+    void *input; /* what the argp fills and the command runs on */
+    struct hyd_remote_args *args; /* part of the input */
+    hyd_status (*run)(void *input, struct hyd_remote *remote, struct hyd_error *err);
+};
+
+/* Read the options, connect, run, close; says what went wrong. Returns the exit code. */
+int hyd_remote_command_run(const struct hyd_remote_command *command, int argc,
+                           char **argv);
+
 #endif

@@ -9,9 +9,10 @@
 #include "scheduler/cli/command.h"
 #include "scheduler/cli/json.h"
 #include "scheduler/cli/remote/remote.h"
+#include "scheduler/cli/remote/remote_steps.h"
 #include "scheduler/cli/remote/remote_view.h"
 
-enum { MAX_JOBS = 8, N_STEPS = 1000 };
+enum { MAX_JOBS = 8 };
 
 struct input {
     struct hyd_cli *cli;
@@ -187,7 +188,7 @@ static const struct figure figures[] = {
 /* --- one step of all jobs --- */
 
 struct lists {
-    const Hydra__V1__ListStepsResponse *of[MAX_JOBS];
+    struct hyd_remote_steps of[MAX_JOBS];
     size_t at[MAX_JOBS]; /* next step of each */
 };
 
@@ -198,11 +199,11 @@ static bool next_step(const struct input *in, const struct lists *lists,
     bool found = false;
 
     for (size_t j = 0; j < in->n_jobs; j++) {
-        const Hydra__V1__ListStepsResponse *list = lists->of[j];
+        const struct hyd_remote_steps *list = &lists->of[j];
 
-        if (lists->at[j] < list->n_steps &&
-            (!found || list->steps[lists->at[j]]->step < *ret_step)) {
-            *ret_step = list->steps[lists->at[j]]->step;
+        if (lists->at[j] < list->n &&
+            (!found || list->step[lists->at[j]]->step < *ret_step)) {
+            *ret_step = list->step[lists->at[j]]->step;
             found = true;
         }
     }
@@ -222,12 +223,12 @@ static hyd_status print_step(const struct input *in, struct lists *lists, uint64
     (void)snprintf(title, sizeof title, "<step %" PRIu64, step);
     names[0] = title;
     for (size_t j = 0; j < in->n_jobs; j++) {
-        const Hydra__V1__ListStepsResponse *list = lists->of[j];
+        const struct hyd_remote_steps *list = &lists->of[j];
 
         (void)snprintf(column[j], sizeof column[j], "<%s", in->job[j]);
         names[j + 1] = column[j];
-        if (lists->at[j] < list->n_steps && list->steps[lists->at[j]]->step == step) {
-            info[j] = list->steps[lists->at[j]++];
+        if (lists->at[j] < list->n && list->step[lists->at[j]]->step == step) {
+            info[j] = list->step[lists->at[j]++];
         }
     }
     hyd_table_init(&table, in->cli->alloc, names);
@@ -249,27 +250,39 @@ static hyd_status print_step(const struct input *in, struct lists *lists, uint64
     return st;
 }
 
-static hyd_status run(struct input *in, struct hyd_remote *remote,
-                      struct hyd_error *err)
+/* As ListSteps answers, with all of its pages in one. */
+static json_t *steps_json(const struct hyd_remote_steps *list)
 {
+    json_t *steps = json_array();
+
+    for (size_t i = 0; i < list->n; i++) {
+        (void)json_array_append_new(
+            steps, hyd_json_encode(&list->step[i]->base, HYD_JSON_PLAIN));
+    }
+    return json_pack("{s:o, s:b}", "steps", steps, "more", list->more);
+}
+
+static hyd_status run(void *input, struct hyd_remote *remote, struct hyd_error *err)
+{
+    const struct input *in = input;
     struct lists lists = {.at = {0}};
     json_t *jobs = json_array();
     uint64_t step = 0;
     hyd_status st = HYD_OK;
 
     for (size_t j = 0; j < in->n_jobs && st == HYD_OK; j++) {
-        Hydra__V1__ListStepsRequest request = HYDRA__V1__LIST_STEPS_REQUEST__INIT;
-        const ProtobufCMessage *response = NULL;
+        const struct hyd_remote_steps_query query = {.job = in->job[j],
+                                                     .limit = UINT64_MAX};
 
-        request.job = (char *)in->job[j];
-        request.limit = N_STEPS;
-        st = hyd_remote_call(remote, &in->remote, &hyd_rpc_list_steps, &request.base,
-                             &response, err);
-        if (st == HYD_OK) {
-            lists.of[j] = (const Hydra__V1__ListStepsResponse *)response;
-            (void)json_array_append_new(
-                jobs, json_pack("{s:s, s:o}", "job", in->job[j], "report",
-                                hyd_json_encode(response, HYD_JSON_PLAIN)));
+        st = hyd_remote_steps_list(remote, &in->remote, &query, &lists.of[j], err);
+        if (st == HYD_OK && in->cli->json) {
+            (void)json_array_append_new(jobs,
+                                        json_pack("{s:s, s:o}", "job", in->job[j],
+                                                  "report", steps_json(&lists.of[j])));
+        }
+        if (st == HYD_OK && lists.of[j].n == 0) {
+            hyd_cli_note(in->cli, "%s has no steps yet: hydractl submit %s LENGTHS",
+                         in->job[j], in->job[j]);
         }
     }
     if (st == HYD_OK && in->cli->json) {
@@ -292,19 +305,9 @@ int hyd_cmd_report(struct hyd_cli *cli, int argc, char **argv)
                "side by side.",
         .children = children,
     };
-    struct input in = {.cli = cli, .remote = {.cli = cli}};
-    struct hyd_remote remote = {.caller = NULL};
-    struct hyd_error err = {.text = ""};
-    hyd_status st = HYD_OK;
-    int code = 0;
+    struct input in = {.cli = cli};
+    const struct hyd_remote_command command = {
+        .cli = cli, .argp = &argp, .input = &in, .args = &in.remote, .run = run};
 
-    if (hyd_args_parse(cli, &argp, argc, argv, &in, &code) == HYD_ARGS_STOP) {
-        return code;
-    }
-    st = hyd_remote_open(&remote, &in.remote, &err);
-    if (st == HYD_OK) {
-        st = run(&in, &remote, &err);
-    }
-    hyd_remote_close(&remote);
-    return st == HYD_OK ? HYD_EXIT_DONE : hyd_cli_fail(cli, st, &err);
+    return hyd_remote_command_run(&command, argc, argv);
 }

@@ -216,20 +216,52 @@ void hyd_handle_report_step(struct hyd_call *call, const ProtobufCMessage *reque
 
 /* ---- ListSteps ---- */
 
+static bool is_listed(const struct hyd_job_step *step,
+                      const Hydra__V1__ListStepsRequest *in)
+{
+    return step->step >= in->from_step && step->state != HYD_STEP_PLANNING;
+}
+
+/* The first step to list: of the newest ones there are at most `limit` from it on. */
+static size_t first_listed(const struct hyd_job *job,
+                           const Hydra__V1__ListStepsRequest *in, size_t limit,
+                           bool *ret_older)
+{
+    size_t n = 0;
+    size_t first = job->n_steps;
+
+    if (!in->newest) {
+        return 0;
+    }
+    for (size_t i = job->n_steps; i > 0 && job->step[i - 1]->step >= in->from_step;
+         i--) {
+        if (!is_listed(job->step[i - 1], in)) {
+            continue;
+        }
+        if (n++ == limit) {
+            *ret_older = true;
+            break;
+        }
+        first = i - 1;
+    }
+    return first;
+}
+
 static bool list_steps(const struct hyd_job *job, const Hydra__V1__ListStepsRequest *in,
                        struct hyd_arena *arena, Hydra__V1__ListStepsResponse *out)
 {
     size_t limit = in->limit == 0 ? DEFAULT_LIST : in->limit;
+    bool older = false;
 
     limit = limit < MAX_LIST ? limit : MAX_LIST;
     out->steps = hyd_arena_take(arena, limit, sizeof(void *));
     if (out->steps == NULL) {
         return false;
     }
-    for (size_t i = 0; i < job->n_steps; i++) {
+    for (size_t i = first_listed(job, in, limit, &older); i < job->n_steps; i++) {
         const struct hyd_job_step *step = job->step[i];
 
-        if (step->step < in->from_step || step->state == HYD_STEP_PLANNING) {
+        if (!is_listed(step, in)) {
             continue;
         }
         if (out->n_steps == limit) {
@@ -241,6 +273,7 @@ static bool list_steps(const struct hyd_job *job, const Hydra__V1__ListStepsRequ
             return false;
         }
     }
+    out->more = out->more || older;
     return true;
 }
 

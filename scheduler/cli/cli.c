@@ -3,24 +3,39 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { PIPE_COLUMNS = 80, MIN_COLUMNS = 40, MAX_COLUMNS = 200 };
+enum { PIPE_COLUMNS = 80, PIPE_ROWS = 24, MIN_COLUMNS = 40, MAX_COLUMNS = 200 };
 
-static int terminal_columns(void)
+void hyd_cli_screen(int *ret_columns, int *ret_rows)
 {
     struct winsize size = {0};
 
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < MIN_COLUMNS) {
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) {
+        size = (struct winsize){.ws_col = 0};
+    }
+    *ret_columns = size.ws_col > 0 ? size.ws_col : PIPE_COLUMNS;
+    *ret_rows = size.ws_row > 0 ? size.ws_row : PIPE_ROWS;
+}
+
+static int text_columns(void)
+{
+    int columns = 0;
+    int rows = 0;
+
+    hyd_cli_screen(&columns, &rows);
+    if (columns < MIN_COLUMNS) {
         return PIPE_COLUMNS;
     }
-    return size.ws_col > MAX_COLUMNS ? MAX_COLUMNS : size.ws_col;
+    return columns > MAX_COLUMNS ? MAX_COLUMNS : columns;
 }
 
 void hyd_cli_init(struct hyd_cli *cli, const struct hyd_alloc *alloc)
 {
     const char *no_color = getenv("NO_COLOR");
+    const char *kind = getenv("TERM");
     const bool tty = isatty(STDOUT_FILENO) == 1;
 
     *cli = (struct hyd_cli){
@@ -30,7 +45,8 @@ void hyd_cli_init(struct hyd_cli *cli, const struct hyd_alloc *alloc)
         .command = "",
         .colour = tty && (no_color == NULL || no_color[0] == '\0'),
         .progress = isatty(STDERR_FILENO) == 1,
-        .width = tty ? terminal_columns() : PIPE_COLUMNS,
+        .terminal = tty && kind != NULL && strcmp(kind, "dumb") != 0,
+        .width = tty ? text_columns() : PIPE_COLUMNS,
     };
 }
 

@@ -32,12 +32,16 @@ struct hyd_cli {
     bool json; /* --json: one document on out, nothing else */
     bool colour; /* out is a terminal and NO_COLOR is not set */
     bool progress; /* err is a terminal */
+    bool terminal; /* out is a terminal on which the cursor moves */
     int width; /* columns of the terminal; 80 in a pipe */
     struct hyd_error error; /* filled while options are read */
 };
 
 /* Streams of this process, terminal or not, NO_COLOR. */
 void hyd_cli_init(struct hyd_cli *cli, const struct hyd_alloc *alloc);
+
+/* Columns and rows of the terminal as it is now; 80 x 24 where there is none. */
+void hyd_cli_screen(int *ret_columns, int *ret_rows);
 
 /* The exit code that goes with a status; HYD_OK gives HYD_EXIT_DONE. */
 int hyd_cli_exit_code(hyd_status status);

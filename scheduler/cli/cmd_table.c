@@ -22,7 +22,7 @@ const struct hyd_command hyd_command_table[] = {
      hyd_cmd_devices},
     {"job", "open|list|show|close", "training runs at the daemon", hyd_cmd_job},
     {"submit", "JOB LENGTHS", "hand a step to a job", hyd_cmd_submit},
-    {"watch", "JOB", "follow the steps of a job", hyd_cmd_watch},
+    {"watch", "[JOB]", "follow a job, or all open ones", hyd_cmd_watch},
     {"steps", "JOB", "list the steps of a job", hyd_cmd_steps},
     {"report", "JOB...", "predicted against measured, jobs side by side",
      hyd_cmd_report},

@@ -11,6 +11,14 @@
 
 enum { CELL_BYTES = 512, FIRST_CELLS = 64 };
 
+/* A cell is one line that cannot command the terminal, whatever a reason or a name holds. */
+static void clean(char *text)
+{
+    for (; *text != '\0'; text++) {
+        *text = (unsigned char)*text < ' ' || *text == 127 ? '?' : *text;
+    }
+}
+
 /* Characters on the screen, not bytes: continuation bytes of UTF-8 do not count. */
 static size_t screen_width(const char *text)
 {
@@ -81,6 +89,7 @@ void hyd_table_add(struct hyd_table *table, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    clean(text);
     add_text(table, text);
 }
 

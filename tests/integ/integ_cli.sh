@@ -130,6 +130,11 @@ run 0 steps train
 [ "$(wc -l < out)" -eq 3 ] || fail "steps are not a header and two lines"
 run 0 steps train --from 1 --limit 1 --json
 has out '"step": 4'
+run 0 report train --json
+has out '"more": false'
+run 0 watch --count 1
+has out "job=train state=open ranks=8 members=0 epoch=0 done=0 failed=0 last_step=4 predicted_balance="
+run 2 watch --cells
 run 0 workers
 has out "no agents; start one"
 run 1 drain train node7

@@ -111,7 +111,12 @@ void hyd_remote_step_line(FILE *out, const char *job, const Hydra__V1__StepInfo 
         (void)fprintf(out, " max_error=%.3g", step->report->check->max_error);
     }
     if (step->reason[0] != '\0') {
-        (void)fprintf(out, " reason='%s'", step->reason);
+        (void)fputs(" reason='", out);
+        for (const char *c = step->reason; *c != '\0'; c++) {
+            /* An update is one line, whatever an agent says. */
+            (void)fputc((unsigned char)*c < ' ' || *c == 127 ? '?' : *c, out);
+        }
+        (void)fputc('\'', out);
     }
     (void)fputc('\n', out);
 }

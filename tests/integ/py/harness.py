@@ -45,6 +45,8 @@ class Daemon:
         self.folder = tempfile.mkdtemp(prefix="hydra-py-")
         self.socket = os.path.join(self.folder, "s")
         self.port = None
+        self.http_port = None  # with --http HOST:0 among the flags
+        self.wants_http = "--http" in flags
         self.log = []
         self.ready = threading.Event()
         environment = dict(os.environ, ASAN_OPTIONS="exitcode=99",
@@ -65,6 +67,10 @@ class Daemon:
             found = re.search(r'"listening" address=127\.0\.0\.1:0 port=(\d+)', line)
             if found:
                 self.port = int(found.group(1))
+            found = re.search(r'"serving http" .*port=(\d+)', line)
+            if found:
+                self.http_port = int(found.group(1))
+            if self.port and (self.http_port or not self.wants_http):
                 self.ready.set()
         self.ready.set()
 
@@ -121,6 +127,11 @@ class Stubs:
     """
 
     def __init__(self):
+        try:
+            import grpc
+        except ImportError:
+            skip("no grpc module for /usr/bin/python3 (package python3-grpcio)")
+        self.grpc = grpc
         plugin = shutil.which("grpc_python_plugin")
         if plugin is None:
             skip("no grpc_python_plugin (package protobuf-compiler-grpc)")

@@ -40,19 +40,32 @@ void hyd_agent_send_drain(struct hyd_agent *agent, const char *reason)
     send_one(agent, &out);
 }
 
+/* Room for an Abort while it is sent. */
+struct abort_words {
+    Hydra__V1__SchedulerMessage out;
+    Hydra__V1__Abort abort;
+    char reason[HYD_STEP_REASON_BYTES];
+};
+
+static Hydra__V1__SchedulerMessage *abort_message(struct abort_words *room,
+                                                  const struct hyd_step_update *update)
+{
+    hydra__v1__scheduler_message__init(&room->out);
+    hydra__v1__abort__init(&room->abort);
+    (void)snprintf(room->reason, sizeof room->reason, "%s", update->reason);
+    room->abort.epoch = update->epoch;
+    room->abort.step = update->step;
+    room->abort.reason = room->reason;
+    room->out.kind_case = HYDRA__V1__SCHEDULER_MESSAGE__KIND_ABORT;
+    room->out.abort = &room->abort;
+    return &room->out;
+}
+
 void hyd_agent_send_late(struct hyd_agent *agent, const struct hyd_step_update *update)
 {
-    Hydra__V1__SchedulerMessage out = HYDRA__V1__SCHEDULER_MESSAGE__INIT;
-    Hydra__V1__Abort abort = HYDRA__V1__ABORT__INIT;
-    char words[HYD_STEP_REASON_BYTES];
+    struct abort_words room;
 
-    (void)snprintf(words, sizeof words, "%s", update->reason);
-    abort.epoch = update->epoch;
-    abort.step = update->step;
-    abort.reason = words;
-    out.kind_case = HYDRA__V1__SCHEDULER_MESSAGE__KIND_ABORT;
-    out.abort = &abort;
-    send_one(agent, &out);
+    send_one(agent, abort_message(&room, update));
 }
 
 static void send_to_all(struct hyd_job *job, Hydra__V1__SchedulerMessage *message,
@@ -80,17 +93,9 @@ static void send_to_all(struct hyd_job *job, Hydra__V1__SchedulerMessage *messag
 
 void hyd_agents_send_abort(struct hyd_job *job, const struct hyd_step_update *update)
 {
-    Hydra__V1__SchedulerMessage out = HYDRA__V1__SCHEDULER_MESSAGE__INIT;
-    Hydra__V1__Abort abort = HYDRA__V1__ABORT__INIT;
-    char words[HYD_STEP_REASON_BYTES];
+    struct abort_words room;
 
-    (void)snprintf(words, sizeof words, "%s", update->reason);
-    abort.epoch = update->epoch;
-    abort.step = update->step;
-    abort.reason = words;
-    out.kind_case = HYDRA__V1__SCHEDULER_MESSAGE__KIND_ABORT;
-    out.abort = &abort;
-    send_to_all(job, &out, false);
+    send_to_all(job, abort_message(&room, update), false);
 }
 
 void hyd_agents_send_welcome(struct hyd_job *job, uint32_t epoch)

@@ -35,13 +35,11 @@ static const struct hyd_job_step *find(struct hyd_service *service,
                                        const struct get_plan *get,
                                        hyd_status *ret_status, struct hyd_error *err)
 {
-    const struct hyd_job *job = hyd_service_find(service, get->job);
+    const struct hyd_job *job = hyd_service_known(service, get->job, err);
     const struct hyd_job_step *step = NULL;
 
     *ret_status = HYD_ERR_NOT_FOUND;
     if (job == NULL) {
-        (void)hyd_error_value(err, HYD_ERR_NOT_FOUND, "job", "a known job", "'%.40s'",
-                              get->job);
         return NULL;
     }
     step = hyd_job_find_step(job, get->step);

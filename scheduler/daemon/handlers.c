@@ -4,6 +4,7 @@
 #include "common/rpc/hydra_v1.h"
 #include "scheduler/daemon/agents.h"
 #include "scheduler/daemon/deferred.h"
+#include "scheduler/daemon/service.h"
 #include "scheduler/daemon/submit.h"
 #include "scheduler/daemon/watch.h"
 
@@ -90,4 +91,15 @@ void hyd_handler_reply(struct hyd_call *call, const ProtobufCMessage *response)
         (void)hyd_error_set(&err, HYD_ERR_LIMIT, "the answer does not fit one message");
         hyd_call_fail(call, HYD_ERR_LIMIT, &err);
     }
+}
+
+struct hyd_job *hyd_handler_find_job(struct hyd_call *call, const char *name)
+{
+    struct hyd_error err = {0};
+    struct hyd_job *job = hyd_service_known(hyd_call_ctx(call), name, &err);
+
+    if (job == NULL) {
+        hyd_call_fail(call, HYD_ERR_NOT_FOUND, &err);
+    }
+    return job;
 }

@@ -15,6 +15,10 @@ extern const size_t hyd_daemon_n_methods;
 /* Reply, or fail when it does not fit or could not be made (NULL). */
 void hyd_handler_reply(struct hyd_call *call, const ProtobufCMessage *response);
 
+struct hyd_job;
+/* The job that a request names. NULL: the call has failed with HYD_ERR_NOT_FOUND. */
+struct hyd_job *hyd_handler_find_job(struct hyd_call *call, const char *name);
+
 /* ---- handlers_job.c ---- */
 void hyd_handle_open_job(struct hyd_call *call, const ProtobufCMessage *request);
 void hyd_handle_close_job(struct hyd_call *call, const ProtobufCMessage *request);

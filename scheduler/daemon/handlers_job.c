@@ -10,22 +10,6 @@
 
 #include "common/base/banned.h"
 
-/* Fails the call when there is no such job. */
-static struct hyd_job *find_job(struct hyd_call *call, const char *name)
-{
-    struct hyd_service *service = hyd_call_ctx(call);
-    struct hyd_job *job = hyd_service_find(service, name);
-    struct hyd_error err = {0};
-
-    if (job == NULL) {
-        hyd_call_fail(call,
-                      hyd_error_value(&err, HYD_ERR_NOT_FOUND, "job", "a known job",
-                                      "'%.40s'", name),
-                      &err);
-    }
-    return job;
-}
-
 /* ---- open and close ---- */
 
 /* The job's row is on the disk, or could not be written. */
@@ -112,7 +96,7 @@ void hyd_handle_close_job(struct hyd_call *call, const ProtobufCMessage *request
 {
     const Hydra__V1__CloseJobRequest *in = (const Hydra__V1__CloseJobRequest *)request;
     struct hyd_service *service = hyd_call_ctx(call);
-    struct hyd_job *job = find_job(call, in->job);
+    struct hyd_job *job = hyd_handler_find_job(call, in->job);
     struct hyd_deferred made = {.service = service, .finish = finish_close};
     struct hyd_journal_op op = {.kind = HYD_JOURNAL_CLOSE_JOB, .job = in->job};
 
@@ -130,7 +114,7 @@ void hyd_handle_get_job(struct hyd_call *call, const ProtobufCMessage *request)
     struct hyd_service *service = hyd_call_ctx(call);
     struct hyd_arena_mark mark = hyd_arena_mark(&service->scratch);
     Hydra__V1__GetJobResponse out = HYDRA__V1__GET_JOB_RESPONSE__INIT;
-    const struct hyd_job *job = find_job(call, in->job);
+    const struct hyd_job *job = hyd_handler_find_job(call, in->job);
 
     if (job == NULL) {
         return;
@@ -179,7 +163,7 @@ void hyd_handle_get_cost_model(struct hyd_call *call, const ProtobufCMessage *re
     struct hyd_service *service = hyd_call_ctx(call);
     struct hyd_arena_mark mark = hyd_arena_mark(&service->scratch);
     Hydra__V1__GetCostModelResponse out = HYDRA__V1__GET_COST_MODEL_RESPONSE__INIT;
-    const struct hyd_job *job = find_job(call, in->job);
+    const struct hyd_job *job = hyd_handler_find_job(call, in->job);
 
     if (job == NULL) {
         return;
@@ -213,7 +197,7 @@ void hyd_handle_set_cost_model(struct hyd_call *call, const ProtobufCMessage *re
     const Hydra__V1__SetCostModelRequest *in =
         (const Hydra__V1__SetCostModelRequest *)request;
     struct hyd_service *service = hyd_call_ctx(call);
-    struct hyd_job *job = find_job(call, in->job);
+    struct hyd_job *job = hyd_handler_find_job(call, in->job);
     struct hyd_deferred made = {.service = service, .finish = finish_cost};
     struct hyd_journal_op op;
     struct hyd_error err = {0};
@@ -315,7 +299,7 @@ void hyd_handle_list_workers(struct hyd_call *call, const ProtobufCMessage *requ
     bool ok = false;
 
     if (in->job[0] != '\0') {
-        only = find_job(call, in->job);
+        only = hyd_handler_find_job(call, in->job);
         if (only == NULL) {
             return;
         }
@@ -330,7 +314,7 @@ void hyd_handle_drain_node(struct hyd_call *call, const ProtobufCMessage *reques
     const Hydra__V1__DrainNodeRequest *in =
         (const Hydra__V1__DrainNodeRequest *)request;
     Hydra__V1__DrainNodeResponse out = HYDRA__V1__DRAIN_NODE_RESPONSE__INIT;
-    struct hyd_job *job = find_job(call, in->job);
+    struct hyd_job *job = hyd_handler_find_job(call, in->job);
     struct hyd_error err = {0};
 
     if (job == NULL) {

@@ -187,7 +187,7 @@ void hyd_handle_report_step(struct hyd_call *call, const ProtobufCMessage *reque
     const Hydra__V1__ReportStepRequest *in =
         (const Hydra__V1__ReportStepRequest *)request;
     struct hyd_service *service = hyd_call_ctx(call);
-    struct hyd_job *job = hyd_service_find(service, in->job);
+    struct hyd_job *job = hyd_handler_find_job(call, in->job);
     struct hyd_deferred made = {.service = service, .finish = finish_report};
     /* The end of the step is queued before it: when it is written, so is that. */
     struct hyd_journal_op op = {.kind = HYD_JOURNAL_FENCE};
@@ -195,11 +195,12 @@ void hyd_handle_report_step(struct hyd_call *call, const ProtobufCMessage *reque
     struct hyd_error err = {0};
     hyd_status st = HYD_ERR_NOT_FOUND;
 
+    if (job == NULL) {
+        return;
+    }
     made.step = in->step; /* the message goes with the report */
     (void)snprintf(made.job, sizeof made.job, "%.63s", in->job);
-    if (job == NULL) {
-        (void)hyd_error_value(&err, st, "job", "a known job", "'%.40s'", in->job);
-    } else if (hyd_job_runs_agents(job)) {
+    if (hyd_job_runs_agents(job)) {
         st = hyd_error_field(&err, HYD_ERR_INFEASIBLE, "job",
                              "the agents of job '%.63s' report its steps", in->job);
     } else {
@@ -284,15 +285,10 @@ void hyd_handle_list_steps(struct hyd_call *call, const ProtobufCMessage *reques
     struct hyd_service *service = hyd_call_ctx(call);
     struct hyd_arena_mark mark = hyd_arena_mark(&service->scratch);
     Hydra__V1__ListStepsResponse out = HYDRA__V1__LIST_STEPS_RESPONSE__INIT;
-    const struct hyd_job *job = hyd_service_find(service, in->job);
-    struct hyd_error err = {0};
+    const struct hyd_job *job = hyd_handler_find_job(call, in->job);
     bool ok = false;
 
     if (job == NULL) {
-        hyd_call_fail(call,
-                      hyd_error_value(&err, HYD_ERR_NOT_FOUND, "job", "a known job",
-                                      "'%.40s'", in->job),
-                      &err);
         return;
     }
     ok = list_steps(job, in, &service->scratch, &out);

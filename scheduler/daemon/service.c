@@ -90,6 +90,18 @@ struct hyd_job *hyd_service_find(const struct hyd_service *service, const char *
     return NULL;
 }
 
+struct hyd_job *hyd_service_known(const struct hyd_service *service, const char *name,
+                                  struct hyd_error *err)
+{
+    struct hyd_job *job = hyd_service_find(service, name);
+
+    if (job == NULL) {
+        (void)hyd_error_value(err, HYD_ERR_NOT_FOUND, "job", "a known job", "'%.40s'",
+                              name);
+    }
+    return job;
+}
+
 /* Streams may still look on: they are ended first. */
 static void forget_job(struct hyd_service *service, size_t at)
 {

@@ -69,6 +69,10 @@ uint64_t hyd_service_now_ms(const struct hyd_service *service);
 /* Also finds closed jobs that are still remembered. */
 struct hyd_job *hyd_service_find(const struct hyd_service *service, const char *name);
 
+/* The same; NULL with HYD_ERR_NOT_FOUND in *err when there is none. */
+struct hyd_job *hyd_service_known(const struct hyd_service *service, const char *name,
+                                  struct hyd_error *err);
+
 /* take_arena holds spec; taken on HYD_OK unless the job was open already (then it stays
  * with the caller and *ret_taken is false). */
 HYD_MUST_CHECK hyd_status hyd_service_open(struct hyd_service *service,

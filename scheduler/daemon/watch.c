@@ -1,6 +1,7 @@
 /* watch.c - see watch.h. */
 #include "scheduler/daemon/watch.h"
 
+#include "scheduler/daemon/handlers.h"
 #include "scheduler/daemon/service.h"
 
 #include "common/base/banned.h"
@@ -133,15 +134,10 @@ void hyd_watch_open(struct hyd_call *call, const ProtobufCMessage *request)
     const Hydra__V1__WatchStepsRequest *in =
         (const Hydra__V1__WatchStepsRequest *)request;
     struct hyd_service *service = hyd_call_ctx(call);
-    struct hyd_job *job = hyd_service_find(service, in->job);
+    struct hyd_job *job = hyd_handler_find_job(call, in->job);
     struct hyd_watcher *watcher = NULL;
-    struct hyd_error err = {0};
 
     if (job == NULL) {
-        hyd_call_fail(call,
-                      hyd_error_value(&err, HYD_ERR_NOT_FOUND, "job", "a known job",
-                                      "'%.40s'", in->job),
-                      &err);
         return;
     }
     watcher = hyd_alloc_zeroed(service->config.alloc, 1, sizeof *watcher);

@@ -34,7 +34,9 @@ const struct hyd_metric hyd_daemon_metric_table[HYD_DM_COUNT] = {
                             HYD_METRIC_GAUGE, {"job"}, {0}},
     [HYD_DM_EPOCH] = {"hydra_epoch", "Number of the membership epoch.",
                       HYD_METRIC_GAUGE, {"job"}, {0}},
-    [HYD_DM_STEPS_AHEAD] = {"hydra_steps_ahead", "Steps accepted and not finished.",
+    [HYD_DM_STEPS_AHEAD] = {"hydra_steps_ahead",
+                            "Steps that are planned, wait or run; without agents a plan is "
+                            "all there is to wait for.",
                             HYD_METRIC_GAUGE, {"job"}, {0}},
     [HYD_DM_STEPS] = {"hydra_steps_total", "Steps that entered a state.",
                       HYD_METRIC_COUNTER, {"job", "state"}, {0}},

@@ -38,6 +38,35 @@ def check(what, holds, seen=""):
         raise SystemExit(1)
 
 
+def from_package(package, path):
+    """A program or library of a Debian package that no test machine needs installed.
+
+    Unpacked into the build folder, once: installing some of them would start a service on
+    the machine. Without a mirror the test is skipped.
+    """
+    system = "/" + path
+    if os.path.exists(system):
+        return system
+    folder = os.path.join(os.path.abspath(BUILD), "tests", "packages", package)
+    found = os.path.join(folder, path)
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(found):
+            if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+                skip("no %s, and no apt to get package %s with" % (path, package))
+            got = subprocess.run(["apt-get", "-q", "download", package], cwd=folder,
+                                 capture_output=True, text=True, timeout=120)
+            files = [f for f in os.listdir(folder) if f.endswith(".deb")]
+            if got.returncode != 0 or not files:
+                skip("package %s is out of reach: %s" % (package, got.stderr.strip()))
+            subprocess.run(["dpkg-deb", "-x", os.path.join(folder, files[0]), folder],
+                           check=True)
+    if not os.path.exists(found):
+        skip("package %s has no %s" % (package, path))
+    return found
+
+
 class Daemon:
     """hydra-schedd on a unix socket and a loopback port; stopped and judged at the end."""
 

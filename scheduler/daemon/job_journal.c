@@ -193,6 +193,7 @@ void hyd_job_log_plan(struct hyd_job *job, struct hyd_job_step *step)
                                 .job = hyd_job_name(job),
                                 .step = step->step,
                                 .a = (int64_t)hyd_step_key(&step->batch, step->pass),
+                                .b = hyd_job_runs_agents(job) ? 0 : 1,
                                 .done = plan_is_written,
                                 .ctx = pending};
     bool ok = pending != NULL;
@@ -297,19 +298,22 @@ static void put(struct hyd_job *job, struct hyd_journal_op op)
     }
 }
 
+/* What leaves must leave: a row that stays behind would stay for good. */
 void hyd_job_log_trim(struct hyd_job *job, uint64_t step)
 {
-    put(job, (struct hyd_journal_op){.kind = HYD_JOURNAL_TRIM_STEP, .step = step});
+    put(job, (struct hyd_journal_op){
+                 .kind = HYD_JOURNAL_TRIM_STEP, .step = step, .must = true});
 }
 
 void hyd_job_log_forget(struct hyd_job *job, uint64_t step)
 {
-    put(job, (struct hyd_journal_op){.kind = HYD_JOURNAL_DELETE_STEP, .step = step});
+    put(job, (struct hyd_journal_op){
+                 .kind = HYD_JOURNAL_DELETE_STEP, .step = step, .must = true});
 }
 
 void hyd_job_log_gone(struct hyd_job *job)
 {
-    put(job, (struct hyd_journal_op){.kind = HYD_JOURNAL_DELETE_JOB});
+    put(job, (struct hyd_journal_op){.kind = HYD_JOURNAL_DELETE_JOB, .must = true});
 }
 
 /* Epoch numbers are used once, also across a crash: they are taken in blocks, and a new

@@ -127,12 +127,15 @@ static void write_batch(struct hyd_journal *journal, struct list *batch)
     const double seconds = (double)(uv_hrtime() - start_ns) * 1e-9;
     uint64_t file_bytes = 0;
 
+    uv_mutex_lock(&journal->mutex);
+    note_batch(journal, batch, st, &err, seconds);
+    (void)uv_async_send(&journal->written);
+    uv_mutex_unlock(&journal->mutex);
+    /* Nobody waits for this but what comes next. */
     hyd_journal_shrink(&journal->file);
     file_bytes = hyd_journal_file_bytes(&journal->file);
     uv_mutex_lock(&journal->mutex);
-    note_batch(journal, batch, st, &err, seconds);
     journal->stats.file_bytes = file_bytes;
-    (void)uv_async_send(&journal->written);
     if (st != HYD_OK && !journal->ending) {
         (void)uv_cond_timedwait(&journal->wake, &journal->mutex, RETRY_NS);
     }

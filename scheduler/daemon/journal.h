@@ -30,7 +30,7 @@
 #include "common/base/alloc.h"
 #include "common/base/error.h"
 
-enum { HYD_JOURNAL_VERSION = 1 };
+enum { HYD_JOURNAL_VERSION = 2 };
 
 struct hyd_journal; /* opaque */
 
@@ -46,11 +46,12 @@ enum hyd_journal_kind {
     HYD_JOURNAL_DELETE_JOB, /* job and its steps */
     HYD_JOURNAL_SET_EPOCH, /* job, a: epoch limit */
     HYD_JOURNAL_SET_COST, /* job, blob[0]: cost model */
-    /* job, step, a: key, blob[0]: request (NULL: as it was), [1]: info, [2]: plan */
+    /* job, step, a: key, b: 1 when nobody runs it (its plan may go before its end),
+     * blob[0]: request (NULL: as it was), [1]: info, [2]: plan */
     HYD_JOURNAL_PUT_STEP,
     /* job, step, a: state (hydra.v1.StepState), b: status, blob[0]: info, [1]: report; request goes */
     HYD_JOURNAL_END_STEP,
-    HYD_JOURNAL_TRIM_STEP, /* job, step: plan and report go */
+    HYD_JOURNAL_TRIM_STEP, /* job, step: request, plan and report go */
     HYD_JOURNAL_DELETE_STEP, /* job, step */
 };
 
@@ -72,7 +73,9 @@ struct hyd_journal_config {
     uv_loop_t *loop;
     const struct hyd_alloc *alloc; /* thread-safe */
     const char *folder; /* made when it is missing */
-    uint64_t max_bytes; /* plans and reports of finished steps go beyond it; 0: never */
+    /* Of the file. Beyond it the oldest plans and reports of finished steps go, then the
+     * steps themselves but for the last of each job; 0: never. */
+    uint64_t max_bytes;
 };
 
 HYD_MUST_CHECK hyd_status hyd_journal_open(const struct hyd_journal_config *config,

@@ -10,8 +10,10 @@
 enum {
     APPLICATION_ID = 0x48794472, /* "HyDr": the file says whose it is */
     BUSY_MS = 5000,
-    SHRINK_ROWS = 256,
 };
+
+/* Of a write-ahead log that was written back the file keeps so much. */
+#define WAL_BYTES "16777216"
 
 enum statement {
     ST_BEGIN,
@@ -42,14 +44,14 @@ static const char *const sql[HYD_JOURNAL_STATEMENTS] = {
     [ST_SET_COST] = "UPDATE job SET cost = ?6 WHERE name = ?1",
     /* States are those of hydra.v1.StepState: 1 PLANNED, 4 DONE, 5 FAILED. A step that is planned again keeps its request. */
     [ST_PUT_STEP] =
-        "INSERT INTO step(job, step, key, state, status, request, info, plan) "
-        "VALUES(?1, ?2, ?3, 1, 0, ?6, ?7, ?8) "
+        "INSERT INTO step(job, step, key, state, status, idle, request, info, plan) "
+        "VALUES(?1, ?2, ?3, 1, 0, ?4, ?6, ?7, ?8) "
         "ON CONFLICT(job, step) DO UPDATE SET info = ?7, plan = ?8",
     [ST_END_STEP] =
         "UPDATE step SET state = ?3, status = ?4, request = NULL, info = ?6, "
         "report = ?7 WHERE job = ?1 AND step = ?2",
     [ST_TRIM_STEP] =
-        "UPDATE step SET plan = NULL, report = NULL WHERE job = ?1 AND step = ?2",
+        HYD_JOURNAL_TRIM "WHERE job = ?1 AND step = ?2 AND " HYD_JOURNAL_LARGE,
     [ST_DELETE_STEP] = "DELETE FROM step WHERE job = ?1 AND step = ?2",
 };
 
@@ -70,6 +72,8 @@ static const char *const upgrade[HYD_JOURNAL_VERSION] = {
     " UPDATE job SET n_done = n_done + (NEW.state = 4),"
     " n_failed = n_failed + (NEW.state = 5) WHERE name = NEW.job;"
     "END;",
+    /* idle: planned for a trainer that runs it itself, so that nothing waits for its end. */
+    "ALTER TABLE step ADD COLUMN idle INTEGER NOT NULL DEFAULT 0;",
 };
 
 static hyd_status translate(int code)
@@ -116,7 +120,7 @@ static hyd_status run(struct hyd_journal_file *file, const char *text,
     return code == SQLITE_OK ? HYD_OK : fail(file, code, err);
 }
 
-static hyd_status read_number(struct hyd_journal_file *file, const char *text,
+hyd_status hyd_journal_number(struct hyd_journal_file *file, const char *text,
                               int64_t *ret_number, struct hyd_error *err)
 {
     sqlite3_stmt *statement = NULL;
@@ -139,13 +143,14 @@ static hyd_status check_owner(struct hyd_journal_file *file, int64_t *ret_versio
 {
     int64_t id = 0;
     int64_t n_tables = 0;
-    hyd_status st = read_number(file, "PRAGMA application_id", &id, err);
+    hyd_status st = hyd_journal_number(file, "PRAGMA application_id", &id, err);
 
     if (st == HYD_OK) {
-        st = read_number(file, "PRAGMA user_version", ret_version, err);
+        st = hyd_journal_number(file, "PRAGMA user_version", ret_version, err);
     }
     if (st == HYD_OK) {
-        st = read_number(file, "SELECT count(*) FROM sqlite_schema", &n_tables, err);
+        st = hyd_journal_number(file, "SELECT count(*) FROM sqlite_schema", &n_tables,
+                                err);
     }
     if (st != HYD_OK) {
         return st;
@@ -225,7 +230,7 @@ hyd_status hyd_journal_file_open(struct hyd_journal_file *file, const char *path
         /* auto_vacuum counts only before the first table is made. */
         st = run(file,
                  "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;"
-                 "PRAGMA synchronous = FULL",
+                 "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = " WAL_BYTES,
                  err);
     }
     if (st == HYD_OK && version < HYD_JOURNAL_VERSION) {
@@ -235,8 +240,8 @@ hyd_status hyd_journal_file_open(struct hyd_journal_file *file, const char *path
         st = check_whole(file, err);
     }
     if (st == HYD_OK) {
-        st = read_number(file, "SELECT coalesce(max(seq), 0) FROM job",
-                         &file->n_jobs_ever, err);
+        st = hyd_journal_number(file, "SELECT coalesce(max(seq), 0) FROM job",
+                                &file->n_jobs_ever, err);
     }
     for (int i = 0; i < HYD_JOURNAL_STATEMENTS && st == HYD_OK; i++) {
         code = sqlite3_prepare_v3(file->db, sql[i], -1, SQLITE_PREPARE_PERSISTENT,
@@ -363,34 +368,4 @@ hyd_status hyd_journal_write(struct hyd_journal_file *file,
         return st;
     }
     return HYD_OK;
-}
-
-uint64_t hyd_journal_file_bytes(struct hyd_journal_file *file)
-{
-    int64_t pages = 0;
-    int64_t unused = 0;
-    int64_t page_bytes = 0;
-
-    if (read_number(file, "PRAGMA page_count", &pages, NULL) != HYD_OK ||
-        read_number(file, "PRAGMA freelist_count", &unused, NULL) != HYD_OK ||
-        read_number(file, "PRAGMA page_size", &page_bytes, NULL) != HYD_OK) {
-        return 0;
-    }
-    return (uint64_t)((pages - unused) * page_bytes);
-}
-
-void hyd_journal_shrink(struct hyd_journal_file *file)
-{
-    char text[256];
-
-    if (file->max_bytes == 0 || hyd_journal_file_bytes(file) <= file->max_bytes) {
-        return;
-    }
-    /* The oldest first; a step that is not finished keeps its plan. */
-    (void)snprintf(text, sizeof text,
-                   "UPDATE step SET plan = NULL, report = NULL WHERE rowid IN "
-                   "(SELECT rowid FROM step WHERE state IN (4, 5) AND plan IS NOT NULL "
-                   "ORDER BY rowid LIMIT %d); PRAGMA incremental_vacuum",
-                   SHRINK_ROWS);
-    (void)sqlite3_exec(file->db, text, NULL, NULL, NULL);
 }

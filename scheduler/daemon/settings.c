@@ -95,8 +95,8 @@ const struct hyd_setting hyd_daemon_setting_table[] = {
 
     {.key = "journal.max_size", .type = HYD_SETTING_SIZE, .offset = AT(journal_bytes),
      .def = "4GiB", .min = 0, .max = 1024.0 * 1024 * 1024 * 1024,
-     .why = "Beyond it the oldest plans and reports of finished steps leave the journal; 0: "
-            "never."},
+     .why = "Size of the journal's file. Beyond it the oldest plans and reports of steps that "
+            "are over leave it, then the steps; 0: never."},
 
     {.key = "agents.heartbeat", .type = HYD_SETTING_DURATION, .offset = AT(heartbeat_us),
      .def = "1s", .min = SECONDS(0.01), .max = SECONDS(3600),

@@ -181,6 +181,41 @@ static void restart_keeps_closed_jobs_closed_and_costs_set(void **state)
     assert_int_equal(st, HYD_ERR_INFEASIBLE);
 }
 
+/* Plans that nobody needs any more leave the file too; their steps are still known. */
+static void restart_knows_steps_whose_plan_is_gone(void **state)
+{
+    const char *const args[] = {"--plan-keep-plans", "1", NULL};
+    struct daemon_rig *rig = *state;
+    struct job_request job;
+    Hydra__V1__ReportStepRequest report = HYDRA__V1__REPORT_STEP_REQUEST__INIT;
+    Hydra__V1__StepReport body = HYDRA__V1__STEP_REPORT__INIT;
+    const Hydra__V1__SubmitStepResponse *out = NULL;
+    hyd_status st = HYD_OK;
+
+    daemon_rig_restart(rig, SIGTERM, args);
+    job_request_init(&job, "short");
+    job_request_open(&job, rig);
+    for (uint64_t number = 1; number <= 3; number++) {
+        (void)submit(rig, "short", number, &st);
+        assert_int_equal(st, HYD_OK);
+    }
+    daemon_rig_restart(rig, SIGKILL, args);
+    out = submit(rig, "short", 1, &st);
+    assert_int_equal(st, HYD_OK);
+    assert_true(out->plan_omitted);
+    assert_null(out->plan);
+    out = submit(rig, "short", 3, &st);
+    assert_int_equal(st, HYD_OK);
+    assert_non_null(out->plan);
+    report.job = job.spec.name;
+    report.step = 1;
+    report.report = &body;
+    (void)daemon_rig_call(rig, &hyd_rpc_report_step, &report.base, &st);
+    assert_int_equal(st, HYD_OK);
+    assert_int_equal(list(rig, "short")->steps[0]->state,
+                     HYDRA__V1__STEP_STATE__STEP_DONE);
+}
+
 static void restart_refuses_a_damaged_journal_by_name(void **state)
 {
     struct daemon_rig *rig = *state;
@@ -222,6 +257,7 @@ int main(void)
         cmocka_unit_test(restart_gives_the_same_plan_for_a_repeated_step),
         cmocka_unit_test(restart_runs_what_was_accepted_and_not_done),
         cmocka_unit_test(restart_keeps_closed_jobs_closed_and_costs_set),
+        cmocka_unit_test(restart_knows_steps_whose_plan_is_gone),
         cmocka_unit_test(restart_refuses_a_state_folder_that_is_in_use),
         cmocka_unit_test(restart_refuses_a_damaged_journal_by_name),
     };

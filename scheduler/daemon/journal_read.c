@@ -86,7 +86,8 @@ hyd_status hyd_journal_read(struct hyd_journal *journal,
                 .n_failed = (uint64_t)sqlite3_column_int64(jobs, 6),
             };
 
-            st = reader->on_job(reader->ctx, &row, err);
+            st = row.name == NULL ? broken(file, err)
+                                  : reader->on_job(reader->ctx, &row, err);
             if (st == HYD_OK) {
                 st = read_steps(file, steps, row.name, reader, err);
             }

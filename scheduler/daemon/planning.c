@@ -63,6 +63,31 @@ static struct hyd_plan_ticket *take_first(struct queue *queue)
     return ticket;
 }
 
+static void free_ticket(struct hyd_plan_ticket *ticket)
+{
+    hyd_kept_plan_release(&ticket->kept);
+    hyd_arena_release(&ticket->arena);
+    hyd_alloc_free(ticket->owner->config.alloc, ticket);
+}
+
+void hyd_planning_free(struct hyd_planning *planning)
+{
+    if (planning == NULL) {
+        return;
+    }
+    while (planning->steps.n > 0) {
+        free_ticket(take_first(&planning->steps));
+    }
+    while (planning->what_ifs.n > 0) {
+        free_ticket(take_first(&planning->what_ifs));
+    }
+    while (planning->idle != NULL && planning->n_idle > 0) {
+        hyd_planner_free(planning->idle[--planning->n_idle]);
+    }
+    hyd_alloc_free(planning->config.alloc, planning->idle);
+    hyd_alloc_free(planning->config.alloc, planning);
+}
+
 hyd_status hyd_planning_create(const struct hyd_planning_config *config,
                                struct hyd_planning **ret_planning)
 {
@@ -86,25 +111,6 @@ hyd_status hyd_planning_create(const struct hyd_planning_config *config,
     }
     *ret_planning = planning;
     return HYD_OK;
-}
-
-void hyd_planning_free(struct hyd_planning *planning)
-{
-    if (planning == NULL) {
-        return;
-    }
-    while (planning->idle != NULL && planning->n_idle > 0) {
-        hyd_planner_free(planning->idle[--planning->n_idle]);
-    }
-    hyd_alloc_free(planning->config.alloc, planning->idle);
-    hyd_alloc_free(planning->config.alloc, planning);
-}
-
-static void free_ticket(struct hyd_plan_ticket *ticket)
-{
-    hyd_kept_plan_release(&ticket->kept);
-    hyd_arena_release(&ticket->arena);
-    hyd_alloc_free(ticket->owner->config.alloc, ticket);
 }
 
 /* Everything the input points to, but for the policy's name, which is static. */

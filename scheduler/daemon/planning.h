@@ -48,7 +48,8 @@ struct hyd_plan_request {
 HYD_MUST_CHECK hyd_status hyd_planning_create(const struct hyd_planning_config *config,
                                               struct hyd_planning **ret_planning);
 
-/* Nothing may be running or waiting: cancel all, run the loop, then free. NULL is fine. */
+/* Nothing may be running: cancel all, run the loop, then free. What waits is dropped
+ * without a word. NULL is fine. */
 void hyd_planning_free(struct hyd_planning *planning);
 
 HYD_MUST_CHECK hyd_status hyd_planning_submit(struct hyd_planning *planning,

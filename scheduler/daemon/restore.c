@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/rpc/codec.h"
 
@@ -98,6 +99,10 @@ static hyd_status on_job(void *ctx, const struct hyd_journal_job *row,
     hyd_status st = HYD_OK;
 
     st = make_job(restore, row, &job, err);
+    if (st == HYD_OK && (strcmp(row->name, hyd_job_name(job)) != 0 ||
+                         hyd_service_find(restore->service, row->name) != NULL)) {
+        st = hyd_error_set(err, HYD_ERR_MALFORMED, "its name is not its own");
+    }
     if (st == HYD_OK) {
         st = read_cost(restore, job, &row->cost, err);
     }

@@ -19,3 +19,6 @@ foreach(name journal journal_size)
 endforeach()
 hydra_add_fuzz(convert LIBS hydra_daemon)
 hydra_add_fuzz(config LIBS hydra_daemon)
+hydra_add_fuzz(journal LIBS hydra_daemon)
+# A start allocates much: fewer changed copies are as long as the others' many.
+set_property(TEST fuzz.journal_oom APPEND PROPERTY ENVIRONMENT HYDRA_FUZZ_MUTATIONS=30)

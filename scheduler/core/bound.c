@@ -375,8 +375,7 @@ static hyd_status giant_step(const struct bounds *b,
                              double base_s, double *ret_step_s)
 {
     const double m = program->shape.n_microbatches;
-    const double p = program->shape.n_stages;
-    const double through = p - (p - 1.0) * program->share[HYD_PIPELINE_WEIGHT];
+    const double through = hyd_pipeline_through(program);
     double least_s = HUGE_VAL;
 
     for (uint32_t k = b->n_degrees; k-- > 0;) {
@@ -405,6 +404,7 @@ static hyd_status bound_step(const struct bounds *b,
                              struct hyd_bound *bound)
 {
     const struct hyd_pipeline *shape = &program->shape;
+    const struct hyd_pipeline_costs costs = hyd_pipeline_costs(shape);
     const double m = shape->n_microbatches;
     const double cell_s = b->in->cost->cell_s / b->best_speed;
     const double longest_s = b->longest_s / b->best_speed + cell_s;
@@ -415,12 +415,11 @@ static hyd_status bound_step(const struct bounds *b,
 
     bound->hottest_cell_s += cell_s;
     /* Some cell is that hot, and it goes up through all stages and down again. */
-    through_s =
-        bound->hottest_cell_s *
-        (shape->n_stages - (shape->n_stages - 1) * program->share[HYD_PIPELINE_WEIGHT]);
+    through_s = bound->hottest_cell_s * hyd_pipeline_through(program);
     bound->step_s = bound->line_cells * mean_s;
-    bound->reference_s = rank_s + (shape->n_stages - 1.0) / shape->n_chunks *
-                                      (mean_s > longest_s ? mean_s : longest_s);
+    bound->reference_s =
+        rank_s * costs.most + (costs.sum - costs.most) / shape->n_chunks *
+                                  (mean_s > longest_s ? mean_s : longest_s);
     if (through_s > bound->step_s) {
         bound->step_s = through_s;
     }

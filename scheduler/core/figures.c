@@ -198,6 +198,14 @@ static hyd_status simulate(const struct frame *f,
     return HYD_OK;
 }
 
+/* Mean cost of the stages: what the cells of a rank take, averaged over its stages. */
+static double mean_cost(const struct hyd_plan_input *in, uint32_t n_microbatches)
+{
+    const struct hyd_pipeline shape = hyd_pipeline_of(in, n_microbatches);
+
+    return hyd_pipeline_costs(&shape).sum / shape.n_stages;
+}
+
 static struct hyd_bubble split_bubble(const struct times *times, double inherent_s)
 {
     const double step_s = times->step_s;
@@ -222,6 +230,7 @@ static hyd_status judge(const struct frame *f)
     struct hyd_plan counted = *f->plan;
     struct hyd_bound bound = {0};
     struct times times;
+    double inherent_s = 0.0;
     hyd_status st = hyd_pipeline_program(&shape, f->arena, &program, f->err);
 
     if (st == HYD_OK) {
@@ -235,8 +244,9 @@ static hyd_status judge(const struct frame *f)
         return st;
     }
     figures->step_s = times.step_s;
-    figures->bubble =
-        split_bubble(&times, bound.line_cells * times.busy_s / f->plan->n_microbatches);
+    inherent_s = bound.line_cells * times.busy_s / f->plan->n_microbatches;
+    times.busy_s *= mean_cost(f->in, shape.n_microbatches);
+    figures->bubble = split_bubble(&times, inherent_s);
     figures->lower_bound_s = bound.hottest_cell_s;
     figures->step_bound_s = bound.step_s;
     figures->step_reference_s = bound.reference_s;
@@ -296,8 +306,9 @@ hyd_status hyd_figures_compute(const struct hyd_plan_input *in,
     if (st != HYD_OK) {
         return st;
     }
-    figures.useful_fraction =
-        useful_s(&f, real_tokens) / (pool_speed(&in->pool) * figures.step_s);
+    figures.useful_fraction = useful_s(&f, real_tokens) *
+                              mean_cost(in, plan->n_microbatches) /
+                              (pool_speed(&in->pool) * figures.step_s);
     *ret_figures = figures;
     return HYD_OK;
 }

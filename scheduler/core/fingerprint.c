@@ -14,6 +14,7 @@
 
 #include "scheduler/core/cost.h"
 #include "scheduler/core/options.h"
+#include "scheduler/core/pipeline.h"
 #include "scheduler/core/policy.h"
 
 static const char ENCODING[] = "hydra plan 1\n";
@@ -119,10 +120,18 @@ static void put_cost(struct sink *sink, const struct hyd_cost *cost)
 static void put_batch(struct sink *sink, const struct hyd_plan_input *in)
 {
     const struct hyd_batch *batch = &in->batch;
+    const struct hyd_pipeline shape = hyd_pipeline_of(in, 1);
 
     put_u32(sink, in->pool.speed != NULL ? in->pool.n_ranks : 0);
     for (uint32_t r = 0; in->pool.speed != NULL && r < in->pool.n_ranks; r++) {
         put_double(sink, in->pool.speed[r]);
+    }
+    /* Stages that all cost 1 say nothing, and add nothing. */
+    if (shape.stage_cost != NULL) {
+        put_text(sink, "stages\n");
+        for (uint32_t s = 0; s < shape.n_stages; s++) {
+            put_double(sink, shape.stage_cost[s]);
+        }
     }
     put_u32(sink, (uint32_t)batch->n_seqs);
     for (size_t i = 0; i < batch->n_seqs; i++) {

@@ -25,7 +25,7 @@ double hyd_line_step(const struct hyd_pipeline_program *program, const double *c
         if (op->wait_slot != HYD_NO_SLOT && slot_s[op->wait_slot] > at_s) {
             at_s = slot_s[op->wait_slot];
         }
-        at_s += program->share[op->kind] * cell_s[op->position];
+        at_s += hyd_pipeline_share(program, op) * cell_s[op->position];
         stage_s[op->stage] = at_s;
         if (op->done_slot != HYD_NO_SLOT) {
             slot_s[op->done_slot] = at_s;
@@ -50,7 +50,7 @@ double hyd_line_path(const struct hyd_pipeline_program *program, const double *c
         const double wait_s = op->wait_op != HYD_NO_OP ? end_s[op->wait_op] : 0.0;
 
         end_s[i] = (wait_s > stage_s ? wait_s : stage_s) +
-                   program->share[op->kind] * cell_s[op->position];
+                   hyd_pipeline_share(program, op) * cell_s[op->position];
         if (end_s[i] >= last_s) {
             last_s = end_s[i];
             at = i;
@@ -62,7 +62,7 @@ double hyd_line_path(const struct hyd_pipeline_program *program, const double *c
     while (at != HYD_NO_OP) {
         const struct hyd_pipeline_op *op = &program->op[at];
 
-        ret_coefficient[op->position] += program->share[op->kind];
+        ret_coefficient[op->position] += hyd_pipeline_share(program, op);
         if (op->wait_op == HYD_NO_OP ||
             (op->stage_op != HYD_NO_OP && end_s[op->wait_op] < end_s[op->stage_op])) {
             at = op->stage_op;

@@ -198,7 +198,9 @@ hyd_status hyd_line_bound_mixed(const struct hyd_pipeline_program *program,
     double *weight = hyd_arena_take_zeroed(arena, n, sizeof *weight);
     double *sum = hyd_arena_take_zeroed(arena, n, sizeof *sum);
     double *scratch = hyd_arena_take(arena, program->n_ops, sizeof *scratch);
-    double best = 1.0;
+    /* The dearest stage runs everything: that path counts each cell as often. */
+    const double most = hyd_pipeline_costs(&program->shape).most;
+    double best = most;
 
     if (profile == NULL || path == NULL || weight == NULL || sum == NULL ||
         scratch == NULL) {
@@ -213,7 +215,7 @@ hyd_status hyd_line_bound_mixed(const struct hyd_pipeline_program *program,
         for (uint32_t k = 0; k < n; k++) {
             /* Later paths count more: the first profiles are poor. */
             sum[k] += path[k] * round;
-            weight[k] -= rate * (path[k] - 1.0);
+            weight[k] -= rate * (path[k] / most - 1.0);
             smallest = sum[k] < smallest ? sum[k] : smallest;
         }
         smallest /= 0.5 * round * (round + 1.0);
@@ -244,29 +246,42 @@ static double known_bound(const struct hyd_pipeline *shape)
     return 0.0;
 }
 
-hyd_status hyd_line_bound(const struct hyd_pipeline_program *program,
-                          struct hyd_arena *arena, double *ret_cells)
+/* Stages of cost 1, in closed form or shipped; 0 where there is neither. */
+static hyd_status bound_equal(const struct hyd_pipeline_program *program,
+                              struct hyd_arena *arena, double *ret_cells)
 {
     const struct hyd_pipeline *shape = &program->shape;
     const double known = known_bound(shape);
-    uint32_t n_rounds = 0;
 
+    *ret_cells = known;
     if (shape->n_stages == 1) {
         *ret_cells = shape->n_microbatches;
-        return HYD_OK;
-    }
-    if (shape->n_chunks == 1 && shape->forward_only) {
+    } else if (shape->n_chunks == 1 && shape->forward_only) {
         /* Equal machines: all cells, and the longest p - 1 times more. */
         *ret_cells = shape->n_microbatches + shape->n_stages - 1.0;
-        return HYD_OK;
-    }
-    if (known > 0.0) {
-        *ret_cells = known;
-        return HYD_OK;
-    }
-    if (shape->n_chunks == 1 && !shape->zero_bubble) {
+    } else if (known <= 0.0 && shape->n_chunks == 1 && !shape->zero_bubble) {
         return bound_1f1b(program, arena, ret_cells);
     }
-    n_rounds = (uint32_t)(HYD_LINE_BOUND_OPS / (program->n_ops + 1));
-    return hyd_line_bound_mixed(program, n_rounds < 8 ? 8 : n_rounds, arena, ret_cells);
+    return HYD_OK;
+}
+
+hyd_status hyd_line_bound(const struct hyd_pipeline_program *program,
+                          struct hyd_arena *arena, double *ret_cells)
+{
+    const struct hyd_pipeline_costs costs = hyd_pipeline_costs(&program->shape);
+    uint32_t n_rounds = HYD_LINE_BOUND_OPS / (uint32_t)(program->n_ops + 1);
+    double equal = 0.0;
+    double mixed = 0.0;
+    hyd_status st = bound_equal(program, arena, &equal);
+
+    /* As if all stages were the cheapest: exact where they all are. */
+    equal *= costs.least;
+    if (st == HYD_OK && (!(equal > 0.0) || costs.least < costs.most)) {
+        n_rounds = n_rounds < 8 ? 8 : n_rounds;
+        st = hyd_line_bound_mixed(program, n_rounds, arena, &mixed);
+    }
+    if (st == HYD_OK) {
+        *ret_cells = equal > mixed ? equal : mixed;
+    }
+    return st;
 }

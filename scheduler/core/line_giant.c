@@ -162,15 +162,29 @@ hyd_status hyd_line_giant(const struct hyd_pipeline_program *program, double gia
                           struct hyd_line_giant *ret_bound)
 {
     const struct hyd_pipeline *shape = &program->shape;
+    /* Stages that cost no less than the cheapest take no less than stages like it. */
+    const double least = hyd_pipeline_costs(shape).least;
+    const double sum_s = mean_s * shape->n_microbatches > giant_s
+                             ? mean_s * shape->n_microbatches
+                             : giant_s;
+    struct hyd_line_giant equal = {0.0, 0.0};
+    hyd_status st = HYD_OK;
 
     /* Up through all stages and down again; weight gradients once. */
-    *ret_bound = (struct hyd_line_giant){
-        .offset_s =
-            giant_s * (shape->n_stages -
-                       (shape->n_stages - 1) * program->share[HYD_PIPELINE_WEIGHT])};
+    *ret_bound =
+        (struct hyd_line_giant){.offset_s = giant_s * hyd_pipeline_through(program)};
     if (shape->n_stages == 1 || shape->n_chunks > 1 || shape->forward_only ||
         shape->zero_bubble) {
         return HYD_OK;
     }
-    return bound_1f1b(program, giant_s, mean_s, arena, ret_bound);
+    st = bound_1f1b(program, giant_s, mean_s, arena, &equal);
+    if (st != HYD_OK) {
+        return st;
+    }
+    equal.offset_s *= least;
+    equal.slope *= least;
+    if (equal.offset_s + equal.slope * sum_s >= ret_bound->offset_s) {
+        *ret_bound = equal;
+    }
+    return HYD_OK;
 }

@@ -266,6 +266,9 @@ static hyd_status line_over(const struct hyd_microbatches_in *in, uint32_t n,
                             double *ret_step_s)
 {
     struct hyd_pipeline shape = hyd_pipeline_of(in->in, n);
+    const struct hyd_pipeline_costs costs = hyd_pipeline_costs(&shape);
+    /* Where stages differ a slow one may fall behind for as long as it takes. */
+    const bool may_skip = costs.least >= costs.most;
     const uint32_t group = shape.n_chunks > 1 ? shape.chunk_group : 1;
     const uint32_t at = FLAT_FROM_PER_STAGE * shape.n_stages * shape.n_chunks;
     struct hyd_pipeline_program program;
@@ -274,12 +277,12 @@ static hyd_status line_over(const struct hyd_microbatches_in *in, uint32_t n,
     uint32_t n_skip = 0;
     hyd_status st = HYD_OK;
 
-    while (at + n_skip + 1 < n && level_s[at + n_skip + 1] == level_s[at]) {
+    while (may_skip && at + n_skip + 1 < n && level_s[at + n_skip + 1] == level_s[at]) {
         n_skip++;
     }
     n_skip = n_skip / group * group;
     if (n_skip > 0) {
-        skipped_s = n_skip * level_s[at];
+        skipped_s = n_skip * level_s[at] * costs.most;
         memmove(level_s + at, level_s + at + n_skip,
                 (n - at - n_skip) * sizeof *level_s);
     }

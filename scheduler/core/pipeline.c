@@ -17,7 +17,6 @@
 #include <math.h>
 
 #include "common/base/check.h"
-#include "scheduler/core/cost.h"
 
 #include "common/base/banned.h"
 
@@ -294,7 +293,8 @@ static hyd_status build_zero_bubble(struct builder *b, struct hyd_arena *arena)
             }
         }
         hyd_assert(at < n_stages);
-        avail_s[at] = first_s + b->program->share[best.kind];
+        avail_s[at] =
+            first_s + b->program->stage_share[at * HYD_PIPELINE_KINDS + best.kind];
         n_kind[at][best.kind]++;
         if (!emit(b, at, &best, avail_s[at])) {
             return hyd_error_set(b->err, HYD_ERR_LIMIT,
@@ -303,22 +303,6 @@ static hyd_status build_zero_bubble(struct builder *b, struct hyd_arena *arena)
         }
     }
     return HYD_OK;
-}
-
-struct hyd_pipeline hyd_pipeline_of(const struct hyd_plan_input *in,
-                                    uint32_t n_microbatches)
-{
-    return (struct hyd_pipeline){
-        .n_stages = in->pool.pp,
-        .n_chunks = in->pool.pp > 1 ? in->pool.vpp : 1,
-        /* Megatron's default group is the number of stages. */
-        .chunk_group =
-            in->pool.vpp_group > in->pool.pp ? in->pool.vpp_group : in->pool.pp,
-        .n_microbatches = n_microbatches,
-        .backward_over_forward = in->cost->backward_over_forward,
-        .forward_only = in->pass == HYD_PASS_FORWARD,
-        .zero_bubble = in->options.zero_bubble,
-    };
 }
 
 static void set_shares(struct hyd_pipeline_program *program)
@@ -342,20 +326,23 @@ static void set_shares(struct hyd_pipeline_program *program)
     }
 }
 
-hyd_status hyd_pipeline_program(const struct hyd_pipeline *shape,
-                                struct hyd_arena *arena,
-                                struct hyd_pipeline_program *ret_program,
-                                struct hyd_error *err)
+static void set_stage_shares(struct hyd_pipeline_program *program)
 {
-    const bool split = shape->zero_bubble && !shape->forward_only;
-    const uint32_t n_kinds = shape->forward_only ? 1 : split ? 3 : 2;
-    const uint64_t n_line = (uint64_t)shape->n_stages * shape->n_chunks;
-    struct hyd_pipeline_program program = {.shape = *shape};
-    struct builder b = {.shape = *shape, .program = &program, .err = err};
-    struct hyd_arena_mark mark;
-    hyd_status st = HYD_OK;
+    for (uint32_t s = 0; s < program->shape.n_stages; s++) {
+        for (uint32_t kind = 0; kind < HYD_PIPELINE_KINDS; kind++) {
+            program->stage_share[s * HYD_PIPELINE_KINDS + kind] =
+                program->share[kind] * hyd_pipeline_stage_cost(&program->shape, s);
+        }
+    }
+}
 
-    if (split && shape->n_chunks > 1) {
+/* Is there a program of so many kinds of operations? */
+static hyd_status check_shape(const struct hyd_pipeline *shape, uint32_t n_kinds,
+                              struct hyd_error *err)
+{
+    const uint64_t n_line = (uint64_t)shape->n_stages * shape->n_chunks;
+
+    if (n_kinds == 3 && shape->n_chunks > 1) {
         return hyd_error_value(err, HYD_ERR_INVALID, "zero_bubble",
                                "off with vpp > 1: that order is not built", "on");
     }
@@ -374,7 +361,29 @@ hyd_status hyd_pipeline_program(const struct hyd_pipeline *shape,
                              shape->n_stages, shape->n_chunks, shape->n_microbatches,
                              HYD_MAX_PIPELINE_OPS);
     }
+    return HYD_OK;
+}
+
+hyd_status hyd_pipeline_program(const struct hyd_pipeline *shape,
+                                struct hyd_arena *arena,
+                                struct hyd_pipeline_program *ret_program,
+                                struct hyd_error *err)
+{
+    const bool split = shape->zero_bubble && !shape->forward_only;
+    const uint32_t n_kinds = shape->forward_only ? 1 : split ? 3 : 2;
+    const uint64_t n_line = (uint64_t)shape->n_stages * shape->n_chunks;
+    struct hyd_pipeline_program program = {.shape = *shape};
+    struct builder b = {.shape = *shape, .program = &program, .err = err};
+    struct hyd_arena_mark mark;
+    hyd_status st = check_shape(shape, n_kinds, err);
+
+    if (st != HYD_OK) {
+        return st;
+    }
     set_shares(&program);
+    program.stage_share =
+        hyd_arena_take(arena, (size_t)shape->n_stages * HYD_PIPELINE_KINDS,
+                       sizeof *program.stage_share);
     program.op = hyd_arena_take(arena, n_line * shape->n_microbatches * n_kinds,
                                 sizeof *program.op);
     mark = hyd_arena_mark(arena);
@@ -386,11 +395,12 @@ hyd_status hyd_pipeline_program(const struct hyd_pipeline *shape,
     b.made_by = hyd_arena_take(arena, HYD_NO_SLOT, sizeof *b.made_by);
     b.end_s = hyd_arena_take(arena, HYD_NO_SLOT, sizeof *b.end_s);
     b.free_slot = HYD_NO_SLOT;
-    if (program.op == NULL || b.forward == NULL || b.backward == NULL ||
-        b.last_op == NULL || b.n_done == NULL || b.next == NULL || b.made_by == NULL ||
-        b.end_s == NULL) {
+    if (program.stage_share == NULL || program.op == NULL || b.forward == NULL ||
+        b.backward == NULL || b.last_op == NULL || b.n_done == NULL || b.next == NULL ||
+        b.made_by == NULL || b.end_s == NULL) {
         return hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory for the pipeline");
     }
+    set_stage_shares(&program);
     for (uint64_t at = 0; at < n_line; at++) {
         b.forward[at] = (struct link){HYD_NO_SLOT, HYD_NO_SLOT};
         b.backward[at] = b.forward[at];

@@ -36,6 +36,14 @@ struct hyd_pipeline {
     double backward_over_forward; /* 2, or 3 with full recomputation */
     bool forward_only;
     bool zero_bubble; /* needs V = 1 */
+    const double *stage_cost; /* [n_stages] relative, borrowed; NULL: all 1 */
+};
+
+/* What the stages' costs amount to. */
+struct hyd_pipeline_costs {
+    double sum;
+    double least;
+    double most;
 };
 
 enum { HYD_NO_SLOT = UINT16_MAX, HYD_MAX_PIPELINE_OPS = 1 << 23 };
@@ -61,15 +69,38 @@ enum hyd_pipeline_kind {
 
 struct hyd_pipeline_program {
     struct hyd_pipeline shape;
-    double share[HYD_PIPELINE_KINDS]; /* of one operation */
+    double share[HYD_PIPELINE_KINDS]; /* of one operation, on a stage of cost 1 */
+    double *stage_share; /* [n_stages][HYD_PIPELINE_KINDS] with the stage's cost */
     struct hyd_pipeline_op *op;
     size_t n_ops;
     uint32_t n_slots;
 };
 
-/* The pipeline that an input describes, for M microbatches. */
+/* The pipeline that an input describes, for M microbatches. Stages that all cost 1 have
+ * no stage_cost, whether the input says so or says nothing. */
 struct hyd_pipeline hyd_pipeline_of(const struct hyd_plan_input *in,
                                     uint32_t n_microbatches);
+
+double hyd_pipeline_stage_cost(const struct hyd_pipeline *shape, uint32_t stage);
+
+struct hyd_pipeline_costs hyd_pipeline_costs(const struct hyd_pipeline *shape);
+
+/* Can a profile of unequal microbatches be faster than equal ones? Not where there is
+ * nothing to fill, and not where equal machines run one after the other. */
+bool hyd_pipeline_gains(const struct hyd_pipeline *shape);
+
+/*
+ * A cell on its way up through all stages and down again, in cells: weight gradients hold
+ * up nobody but the first stage, where the way ends.
+ */
+double hyd_pipeline_through(const struct hyd_pipeline_program *program);
+
+/* What an operation takes of a cell. */
+static inline double hyd_pipeline_share(const struct hyd_pipeline_program *program,
+                                        const struct hyd_pipeline_op *op)
+{
+    return program->stage_share[op->stage * HYD_PIPELINE_KINDS + op->kind];
+}
 
 HYD_MUST_CHECK hyd_status hyd_pipeline_program(const struct hyd_pipeline *shape,
                                                struct hyd_arena *arena,

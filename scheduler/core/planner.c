@@ -123,6 +123,14 @@ static hyd_status check_pool(const struct hyd_plan_input *in, struct hyd_error *
                                    in->pool.speed[r]);
         }
     }
+    for (uint32_t s = 0; in->pool.stage_cost != NULL && s < in->pool.pp; s++) {
+        if (!(in->pool.stage_cost[s] >= HYD_LEAST_STAGE_COST &&
+              in->pool.stage_cost[s] <= HYD_MOST_STAGE_COST)) {
+            hyd_error_index(field, "stages", s);
+            return hyd_error_value(err, HYD_ERR_INVALID, field, "0.001 to 1000", "%g",
+                                   in->pool.stage_cost[s]);
+        }
+    }
     if (in->pool.vpp > 1 && in->pool.vpp_group != 1 &&
         in->pool.vpp_group < in->pool.pp) {
         return hyd_error_value(err, HYD_ERR_INVALID, "vpp_group",

@@ -24,6 +24,7 @@ enum {
     GRID = 10,
     POLISH_STEPS = 400,
     MAX_KEPT = 4096, /* doubles, per entry; larger ones are not kept */
+    MAX_ENTRIES = 256, /* then all are forgotten: anybody may ask for any stages */
 };
 
 static const double POLISH_RATE = 0.02;
@@ -38,6 +39,7 @@ struct hyd_ramps {
     const struct hyd_alloc *alloc; /* lent */
     struct hyd_arena arena;
     struct entry *first;
+    uint32_t n_entries;
 };
 
 hyd_status hyd_ramps_create(const struct hyd_alloc *alloc, struct hyd_ramps **ret_ramps)
@@ -66,7 +68,9 @@ void hyd_ramps_free(struct hyd_ramps *ramps)
 static void family(struct hyd_ramp_work *w, double front, double back)
 {
     const struct hyd_pipeline *shape = &w->program->shape;
-    const double reach = (double)shape->n_stages * shape->n_chunks - 1.0;
+    /* Stages that cost less than the dearest count as less than one. */
+    const struct hyd_pipeline_costs costs = hyd_pipeline_costs(shape);
+    const double reach = costs.sum / costs.most * shape->n_chunks - 1.0;
     const double b = shape->backward_over_forward;
     double next = front;
     double sum = 0.0;
@@ -123,12 +127,56 @@ out:
     return st;
 }
 
+static bool same_costs(const struct hyd_pipeline *a, const struct hyd_pipeline *b)
+{
+    if (a->stage_cost == NULL || b->stage_cost == NULL) {
+        return a->stage_cost == b->stage_cost;
+    }
+    return memcmp(a->stage_cost, b->stage_cost, a->n_stages * sizeof *a->stage_cost) ==
+           0;
+}
+
 static bool same_shape(const struct hyd_pipeline *a, const struct hyd_pipeline *b)
 {
     return a->n_stages == b->n_stages && a->n_chunks == b->n_chunks &&
            a->chunk_group == b->chunk_group && a->n_microbatches == b->n_microbatches &&
            a->backward_over_forward == b->backward_over_forward &&
-           a->forward_only == b->forward_only && a->zero_bubble == b->zero_bubble;
+           a->forward_only == b->forward_only && a->zero_bubble == b->zero_bubble &&
+           same_costs(a, b);
+}
+
+/* No memory to keep a profile is no reason to fail. */
+static void keep(struct hyd_ramps *ramps, const struct hyd_pipeline *shape,
+                 const double *share)
+{
+    const size_t n = shape->n_microbatches;
+    const size_t n_costs = shape->stage_cost != NULL ? shape->n_stages : 0;
+    struct entry *entry = NULL;
+    double *cost = NULL;
+
+    if (ramps->n_entries == MAX_ENTRIES) {
+        hyd_arena_reset(&ramps->arena);
+        ramps->first = NULL;
+        ramps->n_entries = 0;
+    }
+    entry = hyd_arena_take(&ramps->arena, 1, sizeof *entry);
+    cost = hyd_arena_take(&ramps->arena, n_costs, sizeof *cost);
+    if (entry == NULL || cost == NULL) {
+        return;
+    }
+    *entry = (struct entry){.shape = *shape};
+    entry->share = hyd_arena_take(&ramps->arena, n, sizeof *entry->share);
+    if (entry->share == NULL) {
+        return;
+    }
+    memcpy(entry->share, share, n * sizeof *share);
+    if (n_costs > 0) {
+        memcpy(cost, shape->stage_cost, n_costs * sizeof *cost);
+        entry->shape.stage_cost = cost;
+    }
+    entry->next = ramps->first;
+    ramps->first = entry;
+    ramps->n_entries++;
 }
 
 /* The profile of at most reference length, kept or made. */
@@ -147,21 +195,10 @@ static hyd_status reference(struct hyd_ramps *ramps, const struct hyd_pipeline *
         }
     }
     st = make_direct(shape, arena, ret_share);
-    if (st != HYD_OK || ramps == NULL || n > MAX_KEPT) {
-        return st;
+    if (st == HYD_OK && ramps != NULL && n <= MAX_KEPT) {
+        keep(ramps, shape, ret_share);
     }
-    /* No memory to keep it is no reason to fail. */
-    entry = hyd_arena_take(&ramps->arena, 1, sizeof *entry);
-    if (entry != NULL) {
-        *entry = (struct entry){.shape = *shape};
-        entry->share = hyd_arena_take(&ramps->arena, n, sizeof *entry->share);
-        if (entry->share != NULL) {
-            memcpy(entry->share, ret_share, n * sizeof *ret_share);
-            entry->next = ramps->first;
-            ramps->first = entry;
-        }
-    }
-    return HYD_OK;
+    return st;
 }
 
 /* Longest profile that is worked out as a whole, congruent to M. */
@@ -187,8 +224,7 @@ hyd_status hyd_ramp_share(struct hyd_ramps *ramps, const struct hyd_pipeline *sh
     uint32_t n_front = 0;
     hyd_status st = HYD_OK;
 
-    if (shape->n_stages == 1 || shape->forward_only) {
-        /* Nothing to fill, or equal machines: flat is the shortest. */
+    if (!hyd_pipeline_gains(shape)) {
         for (uint32_t k = 0; k < n; k++) {
             ret_share[k] = 1.0;
         }

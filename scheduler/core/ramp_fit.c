@@ -84,7 +84,7 @@ static hyd_status fit_direct(const struct hyd_pipeline *shape,
         return HYD_OK; /* it fits as it is */
     }
     memcpy(w.best, w.tried, w.n * sizeof *w.best);
-    if (shape->n_stages > 1 && !shape->forward_only) {
+    if (hyd_pipeline_gains(shape)) {
         w.best_line = hyd_line_step(&program, w.best, w.scratch);
         hyd_ramp_polish(&w, GIANT_RATE,
                         hyd_ramp_steps_that_pay(&w, fit->n_steps - n_fine));

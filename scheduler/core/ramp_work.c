@@ -135,10 +135,14 @@ static double mean_path(const struct hyd_ramp_work *w)
 
 void hyd_ramp_polish(struct hyd_ramp_work *w, double first_rate, uint32_t n_steps)
 {
+    /* A path counts cells; on dear stages they are longer, which must not make the steps
+     * longer too. */
+    const double most = hyd_pipeline_costs(&w->program->shape).most;
+
     memcpy(w->tried, w->best, w->n * sizeof *w->tried);
     for (uint32_t step = 1; step <= n_steps; step++) {
         const double line = hyd_line_path(w->program, w->tried, w->scratch, w->path);
-        const double rate = first_rate / sqrt((double)step);
+        const double rate = first_rate / sqrt((double)step) / most;
         const double mean = mean_path(w);
 
         hyd_ramp_keep_shorter(w, line);

@@ -83,7 +83,7 @@ static void run_op(struct hyd_sim *sim, const struct hyd_sim_cells *cells,
                    const struct hyd_pipeline_op *op)
 {
     const uint32_t n_ranks = sim->n_ranks;
-    const double share = sim->program->share[op->kind];
+    const double share = hyd_pipeline_share(sim->program, op);
     const uint32_t m = cells->order != NULL ? cells->order[op->position] : op->position;
     const double *local_s = cells->local_s + (size_t)m * n_ranks;
     double *row = sim->stage_s + (size_t)op->stage * n_ranks;

@@ -56,7 +56,14 @@ struct hyd_pool {
     uint32_t vpp; /* virtual pipeline chunks a stage */
     uint32_t vpp_group; /* M is a multiple of this; 1 with vpp > 1 stands for pp */
     const double *speed; /* [n_ranks] relative speeds > 0, or NULL: all 1 */
+    /* [pp] what a stage takes of the cost model's seconds, > 0, or NULL: all 1. The model
+     * is of an average stage; a stage with fewer layers takes less, one with the output
+     * layer more. With vpp > 1 all chunks of a stage share its cost. */
+    const double *stage_cost;
 };
+
+#define HYD_LEAST_STAGE_COST 0.001
+#define HYD_MOST_STAGE_COST 1000.0
 
 struct hyd_limits {
     uint32_t cap_tokens; /* tokens a cell may hold (memory) */

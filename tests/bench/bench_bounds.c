@@ -104,8 +104,8 @@ int hyd_bench_bounds(const struct hyd_bench_args *args)
     (void)printf("%s\ng*(M) for 8 stages, and the step of the best profile known\n",
                  hyd_bench_machine());
     for (size_t i = 0; i < sizeof n_microbatches / sizeof *n_microbatches; i++) {
-        const struct hyd_pipeline shape = {8,   1,     8,    n_microbatches[i],
-                                           2.0, false, false};
+        const struct hyd_pipeline shape = {8,   1,     8,     n_microbatches[i],
+                                           2.0, false, false, NULL};
         double best = 0.0;
         const double bound = bound_of(&shape, FEW_ROUNDS, &best);
 

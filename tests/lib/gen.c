@@ -53,6 +53,20 @@ void hyd_gen_plain_input(struct hyd_rng *rng, struct hyd_gen *ret_gen)
     gen->in.cost = &gen->cost;
 }
 
+void hyd_gen_stages(struct hyd_rng *rng, uint32_t n_stages, double *ret_cost)
+{
+    const uint32_t kind = hyd_rng_below(rng, 3);
+
+    for (uint32_t s = 0; s < n_stages; s++) {
+        ret_cost[s] = kind == 2 ? 0.25 + 1.5 * hyd_rng_unit(rng) : 1.0;
+    }
+    if (kind == 0) {
+        ret_cost[n_stages - 1] = 1.0 + hyd_rng_unit(rng);
+    } else if (kind == 1) {
+        ret_cost[0] = 1.0 - 0.5 * hyd_rng_unit(rng);
+    }
+}
+
 void hyd_gen_input(struct hyd_rng *rng, struct hyd_gen *ret_gen)
 {
     struct hyd_gen *gen = ret_gen;
@@ -88,5 +102,9 @@ void hyd_gen_input(struct hyd_rng *rng, struct hyd_gen *ret_gen)
             gen->speed[r] = hyd_rng_below(rng, 4) == 0 ? 0.5 : 1.0;
         }
         in->pool.speed = gen->speed;
+    }
+    if (hyd_rng_below(rng, 3) == 0) {
+        hyd_gen_stages(rng, in->pool.pp, gen->stage_cost);
+        in->pool.stage_cost = gen->stage_cost;
     }
 }

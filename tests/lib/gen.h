@@ -13,15 +13,19 @@
 #include "scheduler/core/cost.h"
 #include "scheduler/core/types.h"
 
-enum { HYD_GEN_MAX_SEQS = 160, HYD_GEN_MAX_RANKS = 64 };
+enum { HYD_GEN_MAX_SEQS = 160, HYD_GEN_MAX_RANKS = 64, HYD_GEN_MAX_STAGES = 8 };
 
 struct hyd_gen {
     struct hyd_plan_input in; /* policy is left for the caller */
     uint32_t tokens[HYD_GEN_MAX_SEQS];
     double extra_s[HYD_GEN_MAX_SEQS];
     double speed[HYD_GEN_MAX_RANKS];
+    double stage_cost[HYD_GEN_MAX_STAGES];
     struct hyd_cost cost;
 };
+
+/* One cost a stage: a dear last one, a cheap first one, or any. */
+void hyd_gen_stages(struct hyd_rng *rng, uint32_t n_stages, double *ret_cost);
 
 /* Any pool and limits; may be infeasible. */
 void hyd_gen_input(struct hyd_rng *rng, struct hyd_gen *ret_gen);

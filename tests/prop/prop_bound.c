@@ -6,6 +6,7 @@
 
 #include "scheduler/core/cost.h"
 #include "scheduler/core/planner.h"
+#include "tests/lib/gen.h"
 #include "tests/lib/prop.h"
 #include "tests/lib/step_oracle.h"
 #include "tests/lib/test.h"
@@ -27,6 +28,7 @@ static const char *bounds_hold_for_every_plan(struct hyd_rng *rng, void *ctx)
 {
     struct tally *tally = ctx;
     uint32_t tokens[4];
+    double stage_cost[HYD_GEN_MAX_STAGES];
     struct hyd_cost cost;
     struct hyd_plan_input in = hyd_plan_input_default();
     const struct hyd_plan *plan = NULL;
@@ -38,6 +40,10 @@ static const char *bounds_hold_for_every_plan(struct hyd_rng *rng, void *ctx)
 
     in.pool.n_ranks = (uint32_t)2 << hyd_rng_below(rng, 2);
     in.pool.pp = 1 + hyd_rng_below(rng, 3);
+    if (hyd_rng_below(rng, 3) == 0) {
+        hyd_gen_stages(rng, in.pool.pp, stage_cost);
+        in.pool.stage_cost = stage_cost;
+    }
     in.options.microbatches = 1 + hyd_rng_below(rng, 2);
     in.limits.cap_tokens = 16000;
     in.batch = (struct hyd_batch){.length_tokens = tokens,

@@ -77,7 +77,7 @@ static void run_group(struct run *run, const struct hyd_pipeline_op *op, uint32_
     for (uint32_t k = 0; k < group->n_ranks; k++) {
         start_s = row[rank[k]] > start_s ? row[rank[k]] : start_s;
     }
-    end_s = start_s + run->program.share[op->kind] * run->group_s[g];
+    end_s = start_s + hyd_pipeline_share(&run->program, op) * run->group_s[g];
     for (uint32_t k = 0; k < group->n_ranks; k++) {
         row[rank[k]] = end_s;
     }
@@ -118,7 +118,7 @@ static void run_op(struct run *run, const struct hyd_pipeline_op *op)
     }
     for (uint32_t r = 0; r < n_ranks; r++) {
         run->start_s[r] = row[r];
-        row[r] += run->program.share[op->kind] * run->local_s[r];
+        row[r] += hyd_pipeline_share(&run->program, op) * run->local_s[r];
     }
     run->events->on_local(run->events->ctx, op, m, run->start_s, row);
     if (run->in->options.dp_barrier) {

@@ -5,16 +5,28 @@
 #include "scheduler/core/line_giant.h"
 #include "scheduler/core/line_table.h"
 #include "scheduler/core/ramp.h"
+#include "tests/lib/gen.h"
 #include "tests/lib/prop.h"
 #include "tests/lib/test.h"
 
-enum { MAX_M = 48, MAX_TABLE_M = 64, MAX_SCRATCH = 1 << 13 };
+enum { MAX_M = 48, MAX_STAGES = 10, MAX_TABLE_M = 64, MAX_SCRATCH = 1 << 13 };
+
+/* Half of them have stages that differ. */
+static void random_stages(struct hyd_rng *rng, struct hyd_pipeline *shape,
+                          double *stage_cost)
+{
+    shape->chunk_group = shape->n_stages;
+    if (hyd_rng_below(rng, 2) == 0) {
+        hyd_gen_stages(rng, shape->n_stages, stage_cost);
+        shape->stage_cost = stage_cost;
+    }
+}
 
 static const char *line_bound_is_below_every_profile(struct hyd_rng *rng, void *ctx)
 {
     static double scratch[MAX_SCRATCH];
     struct hyd_pipeline shape = {
-        .n_stages = 1 + hyd_rng_below(rng, 10),
+        .n_stages = 1 + hyd_rng_below(rng, MAX_STAGES),
         .n_chunks = 1,
         .n_microbatches = 1 + hyd_rng_below(rng, MAX_M),
         .backward_over_forward = 2.0 + hyd_rng_below(rng, 2),
@@ -24,11 +36,12 @@ static const char *line_bound_is_below_every_profile(struct hyd_rng *rng, void *
     struct hyd_arena arena;
     double profile[MAX_M];
     double path[MAX_M];
+    double stage_cost[MAX_STAGES];
     double bound = 0.0;
     double best = 1e9;
 
     (void)ctx;
-    shape.chunk_group = shape.n_stages;
+    random_stages(rng, &shape, stage_cost);
     hyd_arena_init(&arena, hyd_alloc_system());
     if (hyd_pipeline_program(&shape, &arena, &program, NULL) != HYD_OK ||
         hyd_line_bound(&program, &arena, &bound) != HYD_OK) {
@@ -59,8 +72,10 @@ static const char *line_bound_is_below_every_profile(struct hyd_rng *rng, void *
         return hyd_prop_reason("p %u M %u: a profile takes %.6f, the bound is %.6f",
                                shape.n_stages, shape.n_microbatches, best, bound);
     }
-    return bound >= shape.n_microbatches * (1.0 - 1e-12) ? NULL
-                                                         : "the bound is below M";
+    return bound >= shape.n_microbatches * hyd_pipeline_costs(&shape).most *
+                        (1.0 - 1e-12)
+               ? NULL
+               : "the bound is below M cells on the dearest stage";
 }
 
 static void line_bounds_are_below_every_profile(void **state)
@@ -80,7 +95,8 @@ static void line_bound_is_close_to_the_best_known(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        const struct hyd_pipeline shape = {8, 1, 8, known[i].m, 2.0, false, false};
+        const struct hyd_pipeline shape = {8,   1,     8,     known[i].m,
+                                           2.0, false, false, NULL};
         struct hyd_pipeline_program program;
         struct hyd_arena arena;
         double bound = 0.0;
@@ -100,7 +116,7 @@ static const char *giant_bound_is_below_every_profile(struct hyd_rng *rng, void 
     static double scratch[MAX_SCRATCH];
     const double mean_s = 0.5 + hyd_rng_unit(rng);
     struct hyd_pipeline shape = {
-        .n_stages = 1 + hyd_rng_below(rng, 10),
+        .n_stages = 1 + hyd_rng_below(rng, MAX_STAGES),
         .n_chunks = 1,
         .n_microbatches = 2 + hyd_rng_below(rng, MAX_M - 1),
         .backward_over_forward = 2.0 + hyd_rng_below(rng, 2),
@@ -115,11 +131,12 @@ static const char *giant_bound_is_below_every_profile(struct hyd_rng *rng, void 
     struct hyd_arena arena;
     double profile[MAX_M];
     double path[MAX_M];
+    double stage_cost[MAX_STAGES];
     double best_s = 1e9;
     double bound_s = 0.0;
 
     (void)ctx;
-    shape.chunk_group = shape.n_stages;
+    random_stages(rng, &shape, stage_cost);
     hyd_arena_init(&arena, hyd_alloc_system());
     if (hyd_pipeline_program(&shape, &arena, &program, NULL) != HYD_OK ||
         hyd_line_giant(&program, giant_s, mean_s, &arena, &giant) != HYD_OK) {
@@ -164,7 +181,7 @@ static void giant_bounds_are_below_every_profile(void **state)
 /* Eight stages, 34 microbatches, a giant of two cells: 4 % more than g* knows. */
 static void giant_bound_is_more_than_the_plain_one(void **state)
 {
-    const struct hyd_pipeline shape = {8, 1, 8, 34, 2.0, false, false};
+    const struct hyd_pipeline shape = {8, 1, 8, 34, 2.0, false, false, NULL};
     struct hyd_pipeline_program program;
     struct hyd_line_giant giant;
     struct hyd_arena arena;
@@ -176,6 +193,25 @@ static void giant_bound_is_more_than_the_plain_one(void **state)
     assert_int_equal(hyd_line_bound(&program, &arena, &plain), HYD_OK);
     assert_int_equal(hyd_line_giant(&program, 2.25, 1.0, &arena, &giant), HYD_OK);
     assert_true(giant.offset_s + giant.slope * 34.0 > plain * 1.04);
+    hyd_arena_release(&arena);
+}
+
+/* A dear last stage, 16 microbatches: the cheapest stage's bound says 21.05, the dearest
+ * one's 18.4, and no profile is known below 22.46. */
+static void line_bound_knows_a_dear_stage(void **state)
+{
+    const double stage_cost[] = {1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.15};
+    const struct hyd_pipeline shape = {8, 1, 8, 16, 2.0, false, false, stage_cost};
+    struct hyd_pipeline_program program;
+    struct hyd_arena arena;
+    double bound = 0.0;
+
+    (void)state;
+    hyd_arena_init(&arena, hyd_alloc_system());
+    assert_int_equal(hyd_pipeline_program(&shape, &arena, &program, NULL), HYD_OK);
+    assert_int_equal(hyd_line_bound(&program, &arena, &bound), HYD_OK);
+    assert_true(bound > 22.3);
+    assert_true(bound < 22.46);
     hyd_arena_release(&arena);
 }
 
@@ -227,6 +263,7 @@ int main(void)
         cmocka_unit_test(giant_bound_is_more_than_the_plain_one),
         cmocka_unit_test(line_table_is_below_the_ramp),
         cmocka_unit_test(line_bound_is_close_to_the_best_known),
+        cmocka_unit_test(line_bound_knows_a_dear_stage),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,15 +106,15 @@ static void pipeline_gives_the_known_steps_of_equal_cells(void **state)
         struct hyd_pipeline shape;
         double cells;
     } known[] = {
-        {{4, 1, 4, 12, 2.0, false, false}, 12.0 + 3.0},
-        {{4, 1, 4, 2, 2.0, false, false}, 2.0 + 3.0},
-        {{4, 2, 4, 12, 2.0, false, false}, 12.0 + 3.0 / 2.0},
-        {{4, 3, 4, 8, 3.0, false, false}, 8.0 + 3.0 / 3.0},
-        {{4, 1, 4, 12, 2.0, true, false}, 12.0 + 3.0},
-        {{4, 2, 4, 12, 2.0, true, false}, 12.0 + 3.0 / 2.0},
+        {{4, 1, 4, 12, 2.0, false, false, NULL}, 12.0 + 3.0},
+        {{4, 1, 4, 2, 2.0, false, false, NULL}, 2.0 + 3.0},
+        {{4, 2, 4, 12, 2.0, false, false, NULL}, 12.0 + 3.0 / 2.0},
+        {{4, 3, 4, 8, 3.0, false, false, NULL}, 8.0 + 3.0 / 3.0},
+        {{4, 1, 4, 12, 2.0, true, false, NULL}, 12.0 + 3.0},
+        {{4, 2, 4, 12, 2.0, true, false, NULL}, 12.0 + 3.0 / 2.0},
         /* F = B = W: (p - 1) (F + B - W). */
-        {{8, 1, 8, 32, 2.0, false, true}, 32.0 + 7.0 / 3.0},
-        {{1, 1, 1, 5, 2.0, false, true}, 5.0},
+        {{8, 1, 8, 32, 2.0, false, true, NULL}, 32.0 + 7.0 / 3.0},
+        {{1, 1, 1, 5, 2.0, false, true, NULL}, 5.0},
     };
 
     (void)state;
@@ -264,7 +264,7 @@ static void line_paths_explain_their_steps(void **state)
 
 static void pipeline_refuses_what_it_cannot_order(void **state)
 {
-    struct hyd_pipeline shape = {4, 2, 4, 8, 2.0, false, true};
+    struct hyd_pipeline shape = {4, 2, 4, 8, 2.0, false, true, NULL};
     struct hyd_pipeline_program program;
     struct hyd_arena arena;
     struct hyd_error err;

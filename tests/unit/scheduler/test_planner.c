@@ -15,6 +15,7 @@ static void planner_names_the_field_that_is_wrong(void **state)
     uint32_t tokens[] = {10, 20, 30};
     double work_s[] = {0.0, -1.0, 0.0};
     double speed[] = {1.0, 0.0};
+    double stage_cost[] = {1.0, 2.0, nan("")};
     struct hyd_cost cost;
     struct hyd_plan_input good = hyd_plan_input_default();
     struct hyd_plan_input in;
@@ -46,6 +47,13 @@ static void planner_names_the_field_that_is_wrong(void **state)
     in.pool.speed = speed;
     assert_int_equal(hyd_plan_input_check(&in, &err), HYD_ERR_INVALID);
     assert_string_equal(err.field, "speed[1]");
+    in = good;
+    in.pool.pp = 3;
+    in.pool.stage_cost = stage_cost;
+    assert_int_equal(hyd_plan_input_check(&in, &err), HYD_ERR_INVALID);
+    assert_string_equal(err.text, "stages[2] is nan; must be 0.001 to 1000");
+    in.pool.pp = 2;
+    assert_int_equal(hyd_plan_input_check(&in, &err), HYD_OK);
     in = good;
     in.policy = "best";
     assert_int_equal(hyd_plan_input_check(&in, &err), HYD_ERR_NOT_FOUND);

@@ -7,6 +7,7 @@
 #include "scheduler/core/line.h"
 #include "scheduler/core/line_bound.h"
 #include "tests/lib/fault_alloc.h"
+#include "tests/lib/gen.h"
 #include "tests/lib/prop.h"
 #include "tests/lib/test.h"
 
@@ -90,6 +91,7 @@ static const char *ramps_are_never_longer_than_flat(struct hyd_rng *rng, void *c
 {
     struct bench *bench = ctx;
     const uint32_t n_stages = 1 + hyd_rng_below(rng, 10);
+    double stage_cost[10];
     uint32_t n = 1 + hyd_rng_below(rng, 60);
     struct hyd_pipeline shape = plain(n_stages, n);
     double share[MAX_MICROBATCHES];
@@ -103,6 +105,11 @@ static const char *ramps_are_never_longer_than_flat(struct hyd_rng *rng, void *c
         n = (n + n_stages - 1) / n_stages * n_stages;
         shape.n_microbatches = n;
     }
+    if (hyd_rng_below(rng, 2) == 0) {
+        hyd_gen_stages(rng, n_stages, stage_cost);
+        shape.stage_cost = stage_cost;
+    }
+    shape.forward_only = hyd_rng_below(rng, 5) == 0;
     hyd_arena_reset(&bench->arena);
     if (hyd_ramp_share(bench->ramps, &shape, &bench->arena, share) != HYD_OK ||
         hyd_ramp_share(NULL, &shape, &bench->arena, again) != HYD_OK) {
@@ -264,6 +271,59 @@ static void ramp_keeps_room_and_mean(void **state)
     close_bench(&bench);
 }
 
+/* A dear last stage: small ends let it start early and stop late, forward only too. */
+static void ramp_favours_the_dear_stage(void **state)
+{
+    const double stage_cost[] = {1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.5};
+    struct hyd_pipeline shape = plain(8, 16);
+    struct bench bench;
+    double share[MAX_MICROBATCHES];
+    double equal[MAX_MICROBATCHES];
+
+    (void)state;
+    open_bench(&bench);
+    assert_int_equal(hyd_ramp_share(bench.ramps, &shape, &bench.arena, equal), HYD_OK);
+    shape.stage_cost = stage_cost;
+    assert_int_equal(hyd_ramp_share(bench.ramps, &shape, &bench.arena, share), HYD_OK);
+    /* Flat takes 31 cells; M cells of the dear stage alone are 24. */
+    assert_true(line_of(&bench, &shape, share) < 26.9);
+    assert_true(line_of(&bench, &shape, share) <
+                0.985 * line_of(&bench, &shape, equal));
+    shape.forward_only = true;
+    assert_int_equal(hyd_ramp_share(bench.ramps, &shape, &bench.arena, share), HYD_OK);
+    assert_true(line_of(&bench, &shape, share) < 28.5);
+    close_bench(&bench);
+}
+
+/* Whoever asks for ever new stages must not make the store grow for ever. */
+static void ramp_store_is_bounded(void **state)
+{
+    double stage_cost[] = {1.0, 1.0};
+    struct hyd_fault_alloc fault;
+    struct hyd_pipeline shape = plain(2, 4);
+    struct hyd_ramps *ramps = NULL;
+    struct hyd_arena arena;
+    double share[4];
+    size_t n_calls = 0;
+
+    (void)state;
+    hyd_fault_alloc_init(&fault);
+    hyd_arena_init(&arena, hyd_alloc_system());
+    assert_int_equal(hyd_ramps_create(&fault.alloc, &ramps), HYD_OK);
+    shape.stage_cost = stage_cost;
+    for (uint32_t k = 0; k < 2000; k++) {
+        stage_cost[1] = 1.0 + k / 1e4;
+        hyd_arena_reset(&arena);
+        assert_int_equal(hyd_ramp_share(ramps, &shape, &arena, share), HYD_OK);
+        if (k == 600) {
+            n_calls = fault.n_calls;
+        }
+    }
+    assert_int_equal(fault.n_calls, n_calls);
+    hyd_ramps_free(ramps);
+    hyd_arena_release(&arena);
+}
+
 static void ramp_says_when_memory_ends(void **state)
 {
     const struct hyd_pipeline shape = plain(4, 12);
@@ -288,6 +348,8 @@ int main(void)
         cmocka_unit_test(ramp_is_never_longer_than_flat),
         cmocka_unit_test(ramp_leans_against_a_giant),
         cmocka_unit_test(ramp_keeps_room_and_mean),
+        cmocka_unit_test(ramp_favours_the_dear_stage),
+        cmocka_unit_test(ramp_store_is_bounded),
         cmocka_unit_test(ramp_says_when_memory_ends),
     };
 

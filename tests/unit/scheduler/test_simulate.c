@@ -225,7 +225,7 @@ static void simulator_equals_a_slow_one(void **state)
 /* Two ranks, one microbatch each way round: the group makes the fast rank wait. */
 static void simulator_makes_members_wait_for_each_other(void **state)
 {
-    const struct hyd_pipeline shape = {1, 1, 1, 2, 2.0, true, false};
+    const struct hyd_pipeline shape = {1, 1, 1, 2, 2.0, true, false, NULL};
     const double local_s[] = {1.0, 5.0, 1.0, 1.0};
     const uint32_t first_group[] = {0, 0, 1};
     const uint32_t order[] = {0, 1};

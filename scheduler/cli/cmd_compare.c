@@ -6,6 +6,7 @@
 #include "scheduler/cli/json.h"
 #include "scheduler/cli/plan/compare.h"
 #include "scheduler/cli/plan/plan_args.h"
+#include "scheduler/cli/plan/plan_lists.h"
 #include "scheduler/cli/table.h"
 
 enum key { KEY_POLICIES = HYD_ARG_OWN, KEY_TUNE, KEY_NO_TUNE };
@@ -306,13 +307,15 @@ static hyd_status print_text(const struct input *in, const struct hyd_compare *c
     FILE *out = in->cli->out;
     const struct hyd_plan_input *input = &in->plan.in;
     char a[HYD_TEXT_BYTES];
+    char stages[HYD_TEXT_BYTES];
     hyd_status st = HYD_OK;
 
+    hyd_plan_stages_text(&input->pool, stages, sizeof stages);
     (void)fprintf(out,
                   "%s sequences on %" PRIu32 " ranks, cap %" PRIu32 ", pp %" PRIu32
-                  "; predicted, scope %s; one cost model and simulator for all; ",
+                  "%s; predicted, scope %s; one cost model and simulator for all; ",
                   hyd_text_count(input->batch.n_seqs, a), input->pool.n_ranks,
-                  input->limits.cap_tokens, input->pool.pp,
+                  input->limits.cap_tokens, input->pool.pp, stages,
                   hyd_cost_scope_name(in->plan.choice.scope));
     (void)fprintf(out, in->compare.one_order
                            ? "order as asked for\n\n"

@@ -137,6 +137,20 @@ static hyd_status read_pool(const Hydra__V1__Pool *pool,
                                    pool->speed[i]);
         }
     }
+    if (pool->n_stages != 0 && pool->n_stages != or_default(pool->pp, 1)) {
+        (void)snprintf(limit, sizeof limit, "empty or one per stage, pp %" PRIu32,
+                       or_default(pool->pp, 1));
+        return hyd_error_value(err, HYD_ERR_INVALID, "pool.stages", limit, "%zu long",
+                               pool->n_stages);
+    }
+    for (size_t i = 0; i < pool->n_stages; i++) {
+        if (!(pool->stages[i] >= HYD_LEAST_STAGE_COST &&
+              pool->stages[i] <= HYD_MOST_STAGE_COST)) {
+            (void)snprintf(field, sizeof field, "pool.stages[%zu]", i);
+            return hyd_error_value(err, HYD_ERR_INVALID, field, "0.001 to 1000", "%g",
+                                   pool->stages[i]);
+        }
+    }
     *ret_pool = (struct hyd_pool){
         .n_ranks = pool->ranks,
         .ranks_per_node = or_default(pool->ranks_per_node, DEFAULT_RANKS_PER_NODE),
@@ -145,6 +159,7 @@ static hyd_status read_pool(const Hydra__V1__Pool *pool,
         .vpp = or_default(pool->vpp, 1),
         .vpp_group = or_default(pool->vpp_group, 1),
         .speed = pool->n_speed == 0 ? NULL : pool->speed,
+        .stage_cost = pool->n_stages == 0 ? NULL : pool->stages,
     };
     return HYD_OK;
 }

@@ -122,6 +122,7 @@ static hyd_status take_snapshot(struct hyd_plan_ticket *ticket,
     uint32_t *length = hyd_arena_take(&ticket->arena, n, sizeof *length);
     double *extra = NULL;
     double *speed = NULL;
+    double *stage_cost = NULL;
 
     if (input->batch.extra_work_s != NULL) {
         extra = hyd_arena_take(&ticket->arena, n, sizeof *extra);
@@ -129,8 +130,12 @@ static hyd_status take_snapshot(struct hyd_plan_ticket *ticket,
     if (input->pool.speed != NULL) {
         speed = hyd_arena_take(&ticket->arena, n_ranks, sizeof *speed);
     }
+    if (input->pool.stage_cost != NULL) {
+        stage_cost = hyd_arena_take(&ticket->arena, input->pool.pp, sizeof *stage_cost);
+    }
     if (length == NULL || (extra == NULL) != (input->batch.extra_work_s == NULL) ||
-        (speed == NULL) != (input->pool.speed == NULL)) {
+        (speed == NULL) != (input->pool.speed == NULL) ||
+        (stage_cost == NULL) != (input->pool.stage_cost == NULL)) {
         return HYD_ERR_NO_MEMORY;
     }
     memcpy(length, input->batch.length_tokens, n * sizeof *length);
@@ -140,12 +145,16 @@ static hyd_status take_snapshot(struct hyd_plan_ticket *ticket,
     if (speed != NULL) {
         memcpy(speed, input->pool.speed, n_ranks * sizeof *speed);
     }
+    if (stage_cost != NULL) {
+        memcpy(stage_cost, input->pool.stage_cost, input->pool.pp * sizeof *stage_cost);
+    }
     ticket->input = *input;
     ticket->cost = *input->cost;
     ticket->input.cost = &ticket->cost;
     ticket->input.batch.length_tokens = length;
     ticket->input.batch.extra_work_s = extra;
     ticket->input.pool.speed = speed;
+    ticket->input.pool.stage_cost = stage_cost;
     return HYD_OK;
 }
 

@@ -263,6 +263,13 @@ static void daemon_names_field_and_value_of_bad_settings(void **state)
     plan.job.pool.n_speed = 4;
     expect_bad_plan(rig, &plan, HYD_ERR_INVALID, "pool.speed[2]", "nan");
     plan_request_init(&plan);
+    plan.job.pool.pp = 2;
+    plan.job.pool.stages = (double[]){1.0, 0.0, 1.0};
+    plan.job.pool.n_stages = 3;
+    expect_bad_plan(rig, &plan, HYD_ERR_INVALID, "pool.stages", "3 long");
+    plan.job.pool.n_stages = 2;
+    expect_bad_plan(rig, &plan, HYD_ERR_INVALID, "pool.stages[1]", "0");
+    plan_request_init(&plan);
     option.key = (char *)(uintptr_t) "colour";
     plan.job.policy.options = options;
     plan.job.policy.n_options = 1;

@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "common/base/check.h"
-#include "scheduler/cli/file.h"
-#include "scheduler/cli/lengths/cut.h"
 #include "scheduler/cli/parse.h"
+#include "scheduler/cli/plan/plan_lists.h"
 #include "scheduler/cli/shape.h"
 #include "scheduler/core/planner.h"
 
@@ -19,9 +18,10 @@ enum key {
     KEY_COST,
     KEY_SCOPE,
     KEY_SPEED,
+    KEY_STAGES,
 };
 
-enum { HELP_BYTES = 160, SPEED_MAX_BYTES = 1 << 24 };
+enum { HELP_BYTES = 160 };
 
 static const struct argp_option fixed_options[] = {
     {"policy", KEY_POLICY, "NAME", 0, "One that `hydractl policies` lists (hydra)", 0},
@@ -34,6 +34,8 @@ static const struct argp_option fixed_options[] = {
      0},
     {"scope", KEY_SCOPE, "layer|attention", 0, "What the seconds cover (layer)", 0},
     {"speed", KEY_SPEED, "FILE", 0, "Relative speed of each rank, one a line", 0},
+    {"stages", KEY_STAGES, "COST,COST,...", 0,
+     "Relative cost of each pipeline stage, the first one first (all 1)", 0},
 };
 
 enum { N_FIXED = sizeof fixed_options / sizeof fixed_options[0] };
@@ -48,8 +50,10 @@ void hyd_plan_args_release(struct hyd_plan_args *args)
 {
     if (args->cli != NULL) {
         hyd_alloc_free(args->cli->alloc, args->speed);
+        hyd_alloc_free(args->cli->alloc, args->stage_cost);
     }
     args->speed = NULL;
+    args->stage_cost = NULL;
 }
 
 static bool in_tokens(const struct hyd_option *option)
@@ -149,6 +153,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_SPEED:
         args->speed_path = arg;
         return 0;
+    case KEY_STAGES:
+        args->stages = arg;
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -205,61 +212,6 @@ const struct argp *hyd_plan_args_argp(void)
     return &argp;
 }
 
-/* One speed a line; *ret_n is how many there were, also beyond n_max. */
-static hyd_status read_lines(const struct hyd_file *file, const char *path,
-                             double *speed, uint32_t n_max, uint32_t *ret_n,
-                             struct hyd_error *err)
-{
-    struct hyd_cut cut = hyd_cut_begin(file->bytes, file->n_bytes);
-    struct hyd_piece line;
-    uint32_t n = 0;
-
-    while (hyd_cut_line(&cut, &line)) {
-        double value = 0;
-
-        if (line.n == 0 || line.at[0] == '#') {
-            continue;
-        }
-        if (!hyd_piece_real(line, &value) || !(value >= 1e-6) || !(value <= 1e6)) {
-            return hyd_error_field(err, HYD_ERR_INVALID, "speed",
-                                   "%.60s:%zu: speed is '%.*s', must be 1e-6 to 1e6",
-                                   path, cut.line, hyd_piece_show(line), line.at);
-        }
-        if (n < n_max) {
-            speed[n] = value;
-        }
-        n++;
-    }
-    *ret_n = n;
-    return HYD_OK;
-}
-
-static hyd_status read_speeds(struct hyd_plan_args *args, struct hyd_error *err)
-{
-    const uint32_t n_ranks = args->in.pool.n_ranks;
-    struct hyd_file file = {0};
-    uint32_t n = 0;
-    hyd_status st =
-        hyd_file_read(args->cli->alloc, args->speed_path, SPEED_MAX_BYTES, &file, err);
-
-    if (st != HYD_OK) {
-        return st;
-    }
-    args->speed = hyd_alloc_array(args->cli->alloc, n_ranks, sizeof *args->speed);
-    if (args->speed == NULL) {
-        st = hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory for %u speeds", n_ranks);
-    } else {
-        st = read_lines(&file, args->speed_path, args->speed, n_ranks, &n, err);
-    }
-    if (st == HYD_OK && n != n_ranks) {
-        st = hyd_error_field(err, HYD_ERR_INVALID, "speed",
-                             "%.60s has %u speeds, must be one a rank: %u",
-                             args->speed_path, n, n_ranks);
-    }
-    hyd_file_release(&file);
-    return st;
-}
-
 static hyd_status choose_cost(struct hyd_plan_args *args, struct hyd_error *err)
 {
     struct hyd_cost_choice *choice = &args->choice;
@@ -307,7 +259,10 @@ hyd_status hyd_plan_args_resolve(struct hyd_plan_args *args, struct hyd_error *e
     }
     st = choose_cost(args, err);
     if (st == HYD_OK && args->speed_path != NULL) {
-        st = read_speeds(args, err);
+        st = hyd_plan_read_speeds(args, err);
+    }
+    if (st == HYD_OK && args->stages != NULL) {
+        st = hyd_plan_read_stages(args, err);
     }
     if (st == HYD_OK) {
         st = hyd_cost_choice_build(&args->choice, &args->in, &args->cost, err);
@@ -315,6 +270,7 @@ hyd_status hyd_plan_args_resolve(struct hyd_plan_args *args, struct hyd_error *e
     if (st == HYD_OK) {
         args->in.cost = &args->cost;
         args->in.pool.speed = args->speed;
+        args->in.pool.stage_cost = args->stage_cost;
     }
     return st;
 }

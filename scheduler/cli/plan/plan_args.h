@@ -2,9 +2,9 @@
  * plan_args.h - the planning options that plan, compare and job open share.
  *
  * What     Made from the planner's option table, so that a new option needs no line here;
- *          plus cost model, speeds and --set. Token counts take K and M.
+ *          plus cost model, speeds, stages and --set. Token counts take K and M.
  * Errors   HYD_ERR_INVALID with field, value and what would be right
- * Owns     struct hyd_plan_args owns its speeds until release; texts point into argv.
+ * Owns     struct hyd_plan_args owns its speeds and stages until release; texts point into argv.
  * Threads  one thread.
  */
 #ifndef HYD_SCHEDULER_CLI_PLAN_PLAN_ARGS_H
@@ -26,8 +26,10 @@ struct hyd_plan_args {
     const char *scope;
     const char *plain_cost; /* --cost a,b[,cell] */
     const char *speed_path;
+    const char *stages;
     /* after resolve: */
     double *speed; /* [in.pool.n_ranks] or NULL */
+    double *stage_cost; /* [in.pool.pp] or NULL */
     struct hyd_cost_choice choice;
     struct hyd_cost cost;
 };
@@ -38,8 +40,8 @@ void hyd_plan_args_release(struct hyd_plan_args *args);
 /* The argp group; its input is a struct hyd_plan_args. */
 const struct argp *hyd_plan_args_argp(void);
 
-/* Read files, build the cost model, point in.cost and in.pool.speed to the results.
- * Missing --ranks or --cap is an error. */
+/* Read files, build the cost model, point in.cost, in.pool.speed and in.pool.stage_cost to
+ * the results. Missing --ranks or --cap is an error. */
 HYD_MUST_CHECK hyd_status hyd_plan_args_resolve(struct hyd_plan_args *args,
                                                 struct hyd_error *err);
 

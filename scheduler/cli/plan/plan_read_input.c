@@ -128,6 +128,7 @@ hyd_status hyd_plan_read_input(const struct hyd_alloc *alloc, struct hyd_plan_do
                                const json_t *input, struct hyd_error *err)
 {
     const json_t *speed = json_object_get(input, "speed");
+    const json_t *stages = json_object_get(input, "stages");
     const char *key = NULL;
     json_t *value = NULL;
     hyd_status st = HYD_OK;
@@ -147,7 +148,7 @@ hyd_status hyd_plan_read_input(const struct hyd_alloc *alloc, struct hyd_plan_do
             st = hyd_cost_choice_read(alloc, value, &doc->choice, err);
         } else if (option != NULL && option->scope == HYD_OPTION_INPUT) {
             st = set_option(&doc->in, key, value, err);
-        } else if (strcmp(key, "speed") != 0) {
+        } else if (strcmp(key, "speed") != 0 && strcmp(key, "stages") != 0) {
             st = hyd_error_field(err, HYD_ERR_INVALID, "input",
                                  "input has no field '%.40s'", key);
         }
@@ -158,6 +159,10 @@ hyd_status hyd_plan_read_input(const struct hyd_alloc *alloc, struct hyd_plan_do
     if (speed != NULL) {
         st = hyd_plan_read_reals(&doc->arena, speed, "input.speed",
                                  doc->in.pool.n_ranks, &doc->in.pool.speed, err);
+    }
+    if (st == HYD_OK && stages != NULL) {
+        st = hyd_plan_read_reals(&doc->arena, stages, "input.stages", doc->in.pool.pp,
+                                 &doc->in.pool.stage_cost, err);
     }
     return st;
 }

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "scheduler/cli/plan/plan_args.h"
+#include "scheduler/cli/plan/plan_lists.h"
 #include "scheduler/cli/table.h"
 #include "scheduler/core/plan_shape.h"
 
@@ -28,11 +29,12 @@ static void view_input(const struct hyd_cli *cli, const struct hyd_plan_out *out
     (void)fprintf(
         cli->out, "input         %s sequences, %s tokens, longest %" PRIu32 "\n",
         hyd_text_count(in->batch.n_seqs, a), hyd_text_count(tokens, b), longest);
+    hyd_plan_stages_text(&in->pool, line, sizeof line);
     (void)fprintf(cli->out,
                   "pool          %" PRIu32 " ranks, %" PRIu32 " a node, cap %" PRIu32
-                  " tokens, tp %" PRIu32 ", pp %" PRIu32 ", vpp %" PRIu32 ", %s\n",
+                  " tokens, tp %" PRIu32 ", pp %" PRIu32 "%s, vpp %" PRIu32 ", %s\n",
                   in->pool.n_ranks, in->pool.ranks_per_node, in->limits.cap_tokens,
-                  in->pool.tp, in->pool.pp, in->pool.vpp,
+                  in->pool.tp, in->pool.pp, line, in->pool.vpp,
                   in->pass == HYD_PASS_TRAIN ? "train" : "forward");
     hyd_plan_args_text(in, policy, line, sizeof line);
     (void)fprintf(cli->out, "policy        %s%s%s\n", in->policy,

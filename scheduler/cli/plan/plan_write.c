@@ -5,6 +5,7 @@
 #include "scheduler/cli/plan/plan_doc.h"
 #include "scheduler/cli/plan/plan_figures.h"
 #include "scheduler/core/options.h"
+#include "scheduler/core/pipeline.h"
 #include "scheduler/core/plan_shape.h"
 
 /* An option's value: words as texts, flags as true or false, numbers as numbers. */
@@ -69,6 +70,8 @@ json_t *hyd_plan_doc_input(const struct hyd_plan_input *in,
                            const struct hyd_cost_choice *choice)
 {
     struct hyd_plan_input whole = *in;
+    /* Stages that all cost 1 are not worth a line. */
+    const struct hyd_pipeline shape = hyd_pipeline_of(in, 1);
     json_t *options = json_object();
     json_t *object = json_pack("{s:s, s:O}", "policy", in->policy, "options", options);
     int bad = object == NULL;
@@ -82,6 +85,10 @@ json_t *hyd_plan_doc_input(const struct hyd_plan_input *in,
     if (!bad && in->pool.speed != NULL) {
         bad = json_object_set_new(object, "speed",
                                   reals(in->pool.speed, in->pool.n_ranks));
+    }
+    if (!bad && shape.stage_cost != NULL) {
+        bad = json_object_set_new(object, "stages",
+                                  reals(shape.stage_cost, shape.n_stages));
     }
     bad = bad || json_object_set_new(object, "cost",
                                      hyd_cost_choice_write(choice, in->cost)) != 0;

@@ -33,6 +33,8 @@ static void fill_pool(struct parts *p, const struct hyd_plan_args *plan)
     p->pool.vpp_group = pool->vpp_group;
     p->pool.speed = plan->speed;
     p->pool.n_speed = plan->speed != NULL ? pool->n_ranks : 0;
+    p->pool.stages = plan->stage_cost;
+    p->pool.n_stages = plan->stage_cost != NULL ? pool->pp : 0;
 }
 
 static void fill_limits(struct parts *p, const struct hyd_plan_args *plan,

@@ -144,6 +144,7 @@ static hyd_status read_spec(const Hydra__V1__JobInfo *job, struct gather *g,
     in->pool.vpp = spec->pool->vpp;
     in->pool.vpp_group = spec->pool->vpp_group;
     in->pool.speed = spec->pool->n_speed > 0 ? spec->pool->speed : NULL;
+    in->pool.stage_cost = spec->pool->n_stages > 0 ? spec->pool->stages : NULL;
     in->limits.min_degree = spec->limits->min_degree > 0 ? spec->limits->min_degree : 1;
     in->limits.max_degree = spec->limits->max_degree;
     in->limits.align_tokens = spec->limits->align_tokens;

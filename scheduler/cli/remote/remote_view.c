@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "scheduler/cli/plan/plan_lists.h"
+
 const char *hyd_remote_state_name(Hydra__V1__StepState state)
 {
     switch ((int)state) {
@@ -154,12 +156,20 @@ static void show_spec(FILE *out, const Hydra__V1__JobSpec *spec)
 {
     const Hydra__V1__Pool *pool = spec->pool;
     const Hydra__V1__Limits *limits = spec->limits;
+    char stages[HYD_TEXT_BYTES];
 
     if (pool != NULL) {
+        const struct hyd_pool costs = {
+            .pp = (uint32_t)pool->n_stages,
+            .stage_cost = pool->n_stages > 0 ? pool->stages : NULL,
+        };
+
+        hyd_plan_stages_text(&costs, stages, sizeof stages);
         (void)fprintf(out,
                       "pool          %" PRIu32 " ranks, %" PRIu32 " a node, tp %" PRIu32
-                      ", pp %" PRIu32 ", vpp %" PRIu32 "\n",
-                      pool->ranks, pool->ranks_per_node, pool->tp, pool->pp, pool->vpp);
+                      ", pp %" PRIu32 "%s, vpp %" PRIu32 "\n",
+                      pool->ranks, pool->ranks_per_node, pool->tp, pool->pp, stages,
+                      pool->vpp);
     }
     if (limits != NULL) {
         (void)fprintf(out,

@@ -125,6 +125,43 @@ static void speeds_come_one_a_rank(void **state)
     hyd_cli_result_release(&r);
 }
 
+static void stages_come_one_a_stage(void **state)
+{
+    struct hyd_cli_result r;
+    struct hyd_cli_result equal;
+    const char *at = NULL;
+
+    (void)state;
+    expect_error("--ranks 4 --cap 1K --pp 4 --stages 1,1,2", 2,
+                 "hydractl plan: option '--stages' has 3 costs, must be one a pipeline "
+                 "stage: 4 with --pp 4\n");
+    expect_error("--ranks 4 --cap 1K --stages 1,1", 2,
+                 "hydractl plan: option '--stages' has 2 costs, must be one a pipeline "
+                 "stage: 1 with --pp 1\n");
+    expect_error("--ranks 4 --cap 1K --pp 2 --stages 1,zero", 2,
+                 "hydractl plan: option '--stages' has 'zero' for stage 1, must be a "
+                 "number from 0.001 to 1000\n");
+    expect_error(
+        "--ranks 4 --cap 1K --pp 2 --stages 1,", 2,
+        "hydractl plan: option '--stages' has '' for stage 1, must be a number "
+        "from 0.001 to 1000\n");
+    r = run("plan", lengths, "--ranks 4 --cap 1K --pp 2 --stages 1,1.5 --json");
+    assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.out, "\"stages\": [1, 1.5]"));
+    hyd_cli_result_release(&r);
+    r = run("plan", lengths, "--ranks 4 --cap 1K --pp 2 --stages 1,1.5");
+    assert_non_null(strstr(r.out, "pp 2 (stages cost 1 to 1.5)"));
+    hyd_cli_result_release(&r);
+    /* Equal stages are no news. */
+    r = run("plan", lengths, "--ranks 4 --cap 1K --pp 2 --stages 1,1 --json");
+    equal = run("plan", lengths, "--ranks 4 --cap 1K --pp 2 --json");
+    at = strstr(r.out, "\"plan_time_s\"");
+    assert_non_null(at);
+    assert_int_equal(strncmp(r.out, equal.out, (size_t)(at - r.out)), 0);
+    hyd_cli_result_release(&equal);
+    hyd_cli_result_release(&r);
+}
+
 /* Without the two lines that say how long planning took. */
 static char *without_times(const char *text)
 {
@@ -305,6 +342,7 @@ int main(void)
         cmocka_unit_test(a_sequence_that_fits_nowhere_has_no_answer),
         cmocka_unit_test(unknown_policies_list_the_known_ones),
         cmocka_unit_test(speeds_come_one_a_rank),
+        cmocka_unit_test(stages_come_one_a_stage),
         cmocka_unit_test(the_same_input_gives_the_same_bytes_but_for_the_times),
         cmocka_unit_test(cells_hold_every_token_once),
         cmocka_unit_test(check_accepts_what_plan_wrote),

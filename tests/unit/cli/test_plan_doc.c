@@ -15,13 +15,14 @@
 #include "tests/lib/prop.h"
 #include "tests/lib/test.h"
 
-enum { MAX_SEQS = 40, MAX_RANKS = 12 };
+enum { MAX_SEQS = 40, MAX_RANKS = 12, MAX_STAGES = 4 };
 
 /* A random input whose plan can be written. */
 struct rig {
     uint32_t tokens[MAX_SEQS];
     double work_s[MAX_SEQS];
     double speed[MAX_RANKS];
+    double stage_cost[MAX_STAGES];
     struct hyd_plan_input in;
     struct hyd_cost_choice choice;
     struct hyd_cost cost;
@@ -34,7 +35,7 @@ static void make_rig(struct hyd_rng *rng, struct rig *rig)
     rig->in.batch.n_seqs = 1 + hyd_rng_below(rng, MAX_SEQS);
     rig->in.pool.n_ranks = 1 + hyd_rng_below(rng, MAX_RANKS);
     rig->in.pool.ranks_per_node = 1 + hyd_rng_below(rng, 8);
-    rig->in.pool.pp = 1 + hyd_rng_below(rng, 4);
+    rig->in.pool.pp = 1 + hyd_rng_below(rng, MAX_STAGES);
     rig->in.limits.cap_tokens = 2000;
     rig->in.limits.align_tokens = hyd_rng_below(rng, 3) * 16;
     rig->in.options.dp_barrier = hyd_rng_below(rng, 2) == 1;
@@ -48,9 +49,13 @@ static void make_rig(struct hyd_rng *rng, struct rig *rig)
     for (size_t r = 0; r < MAX_RANKS; r++) {
         rig->speed[r] = 0.5 + hyd_rng_unit(rng);
     }
+    for (size_t s = 0; s < MAX_STAGES; s++) {
+        rig->stage_cost[s] = 0.5 + hyd_rng_unit(rng);
+    }
     rig->in.batch.length_tokens = rig->tokens;
     rig->in.batch.extra_work_s = hyd_rng_below(rng, 2) == 1 ? rig->work_s : NULL;
     rig->in.pool.speed = hyd_rng_below(rng, 2) == 1 ? rig->speed : NULL;
+    rig->in.pool.stage_cost = hyd_rng_below(rng, 2) == 1 ? rig->stage_cost : NULL;
     rig->choice = hyd_cost_choice_default();
     switch (hyd_rng_below(rng, 3)) {
     case 0:

@@ -2,6 +2,7 @@
 foreach(name layout merge order program ref)
   hydra_add_test(unit worker ${name} LIBS hydra_attn)
 endforeach()
+hydra_add_test(unit worker schedule LIBS hydra_test_engine)
 hydra_add_test(prop "" engine LIBS hydra_test_engine)
 hydra_add_test(prop "" layout LIBS hydra_attn)
 hydra_add_test(prop "" merge LIBS hydra_attn)

@@ -53,7 +53,7 @@ struct hyd_attn_limits hyd_rig_limits(const struct hyd_rig *rig)
         .cell_tokens = 1,
         .max_u = 1,
         .max_r = 1,
-        .dense = !rig->strided,
+        .dense = !rig->strided && !rig->dout_strided,
         .n_saved = rig->backward ? plan->n_layers : 0,
     };
 
@@ -288,7 +288,7 @@ const char *rig_check(struct hyd_rig *rig, const struct rig_rank *rank, uint32_t
         return hyd_world_reason("rank %u used %zu of %zu bytes", i, memory.peak_bytes,
                                 memory.arena_bytes);
     }
-    if (!rig->strided && rank->n_groups > 0 &&
+    if (!rig->strided && !rig->dout_strided && rank->n_groups > 0 &&
         memory.peak_bytes != predicted + memory.scratch_bytes) {
         return hyd_world_reason("rank %u used %zu bytes, %zu were predicted", i,
                                 memory.peak_bytes, predicted + memory.scratch_bytes);

@@ -44,6 +44,7 @@ struct hyd_rig {
     const struct hyd_compute_ops *compute;
     bool backward;
     bool strided; /* rows of the caller's tensors have gaps */
+    bool dout_strided; /* of dout only */
     bool chaos;
     unsigned device_lag; /* naive only */
     struct hyd_attn_slices slices;

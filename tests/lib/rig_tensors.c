@@ -25,7 +25,9 @@ static size_t row_elements(const struct hyd_rig *rig, size_t tensor)
 
 static size_t stride_elements(const struct hyd_rig *rig, size_t tensor)
 {
-    return row_elements(rig, tensor) + (rig->strided ? GAP_ELEMENTS : 0);
+    bool gaps = rig->strided || (rig->dout_strided && tensor == RIG_DOUT);
+
+    return row_elements(rig, tensor) + (gaps ? GAP_ELEMENTS : 0);
 }
 
 static void put(const struct hyd_rig *rig, struct hyd_buf buf, size_t i, float value)
@@ -161,7 +163,7 @@ struct hyd_attn_io rig_io(const struct hyd_rig *rig, struct rig_rank *rank,
 
         buf.bytes -= TAIL_BYTES;
         tensor[t] = (struct hyd_attn_tensor){
-            buf, rig->strided
+            buf, stride_elements(rig, t) > row_elements(rig, t)
                      ? stride_elements(rig, t) * hyd_dtype_bytes(rig->model.dtype)
                      : 0};
     }

@@ -30,6 +30,7 @@ static const char *engine_equals_reference(struct hyd_rng *rng, void *ctx)
     random_model(rng, &rig.model);
     rig.backward = hyd_rng_below(rng, 4) > 0;
     rig.strided = hyd_rng_below(rng, 3) == 0;
+    rig.dout_strided = hyd_rng_below(rng, 4) == 0;
     rig.device_lag = hyd_rng_below(rng, 3);
     if (hyd_rng_below(rng, 2) == 0) {
         /* A pair and head has 32 flop: slices of some rows. */

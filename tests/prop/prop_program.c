@@ -21,6 +21,10 @@ static void random_model(struct hyd_rng *rng, struct hyd_attn_model *model)
         .n_kv_heads = 1 + hyd_rng_below(rng, 8),
     };
     model->n_heads = model->n_kv_heads * (1 + hyd_rng_below(rng, 4));
+    if (hyd_rng_below(rng, 3) == 0) {
+        model->see = HYD_SEE_WINDOW;
+        model->window_tokens = 1 + hyd_rng_below(rng, 3000);
+    }
 }
 
 static const char *lists_of_all_ranks_fit(struct hyd_rng *rng, void *ctx)
@@ -86,6 +90,7 @@ static const char *bytes_equal_the_formulas(struct hyd_rng *rng, void *ctx)
 
     (void)ctx;
     random_model(rng, &model);
+    model.see = hyd_rng_below(rng, 2) == 0 ? HYD_SEE_CAUSAL : HYD_SEE_FULL;
     model.n_kv_heads = u * (1 + hyd_rng_below(rng, 3)); /* evenly: no replication */
     model.n_heads = model.n_kv_heads * 2;
     e = (double)hyd_dtype_bytes(model.dtype);
@@ -109,6 +114,95 @@ static const char *bytes_equal_the_formulas(struct hyd_rng *rng, void *ctx)
     return NULL;
 }
 
+/* Equations W2 and W3: a window that ends inside the neighbouring chunk. */
+static const char *windows_send_what_the_formulas_say(struct hyd_rng *rng, void *ctx)
+{
+    static const uint32_t ranks[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
+    static const uint32_t id[] = {0};
+    uint32_t u = 1 + hyd_rng_below(rng, 3);
+    uint32_t r = 2 + hyd_rng_below(rng, 4);
+    uint32_t chunk = u * (1 + hyd_rng_below(rng, 50)); /* of a ring index */
+    uint32_t length = 2 * r * chunk;
+    const struct hyd_group group = {0, u, r, 1, ranks, id, &length};
+    struct hyd_attn_model model;
+    uint32_t ring = hyd_rng_below(rng, r);
+    double bytes[2], keys, hop, want;
+
+    (void)ctx;
+    random_model(rng, &model);
+    model.see = HYD_SEE_WINDOW;
+    model.window_tokens = 1 + hyd_rng_below(rng, chunk + 1);
+    model.n_kv_heads = u;
+    model.n_heads = 2 * u;
+    keys = ((ring > 0) + (ring + 1 < r)) * (model.window_tokens - 1.0);
+    hop = keys * 2.0 * model.n_kv_heads / u * model.d;
+    sent_bytes(&model, &group, ring * u, HYD_PASS_FORWARD, bytes);
+    want = hop * (double)hyd_dtype_bytes(model.dtype);
+    if (fabs(bytes[1] - want) > 0.5) {
+        return hyd_prop_reason("forward sends %.0f bytes, not %.0f", bytes[1], want);
+    }
+    sent_bytes(&model, &group, ring * u, HYD_PASS_BACKWARD, bytes);
+    want += hop * sizeof(float);
+    if (fabs(bytes[1] - want) > 0.5) {
+        return hyd_prop_reason("backward sends %.0f bytes, not %.0f", bytes[1], want);
+    }
+    return NULL;
+}
+
+static bool in_spans(const struct hyd_span half[2], uint32_t pos)
+{
+    return (pos >= half[0].pos && pos < half[0].pos + half[0].n) ||
+           (pos >= half[1].pos && pos < half[1].pos + half[1].n);
+}
+
+/* Is a key of another ring index seen by a query of `ring`? By definition. */
+static bool is_seen(const struct hyd_attn_model *model, const struct hyd_span q[2],
+                    uint32_t key)
+{
+    for (uint32_t i = key; i < key + model->window_tokens; i++) {
+        if (in_spans(q, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A window moves exactly the keys that somebody there sees. */
+static const char *windows_send_what_is_seen(struct hyd_rng *rng, void *ctx)
+{
+    static const uint32_t ranks[] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                     8, 9, 10, 11, 12, 13, 14, 15};
+    static const uint32_t id[] = {0};
+    uint32_t u = 1 + hyd_rng_below(rng, 3);
+    uint32_t r = 2 + hyd_rng_below(rng, 4);
+    uint32_t length = hyd_rng_below(rng, 200);
+    const struct hyd_group group = {0, u, r, 1, ranks, id, &length};
+    const struct hyd_attn_model model = {.d = 64,
+                                         .n_heads = 4,
+                                         .n_kv_heads = 4,
+                                         .see = HYD_SEE_WINDOW,
+                                         .window_tokens = 1 + hyd_rng_below(rng, 220)};
+    const uint32_t ring = hyd_rng_below(rng, r);
+    const uint32_t ring_source[2] = {ring, (ring + 1 + hyd_rng_below(rng, r - 1)) % r};
+    struct hyd_span q[2], block[2], sent[2];
+
+    (void)ctx;
+    hyd_layout_ring(length, u, r, ring, q);
+    hyd_layout_ring(length, u, r, ring_source[1], block);
+    hyd_program_visit(&model, &group, ring_source, 0, sent);
+    for (uint32_t key = 0; key < length; key++) {
+        bool want = in_spans(block, key) && is_seen(&model, q, key);
+
+        if (in_spans(sent, key) != want) {
+            return hyd_prop_reason("u %u r %u length %u window %u: key %u of %u is %s "
+                                   "to %u",
+                                   u, r, length, model.window_tokens, key,
+                                   ring_source[1], want ? "not sent" : "sent", ring);
+        }
+    }
+    return NULL;
+}
+
 /* Each part of the arena by itself; the cap is that of the fullest cell. */
 static const char *cell_fits(const struct hyd_rig *rig,
                              const struct hyd_attn_step *step, uint32_t rank,
@@ -116,10 +210,11 @@ static const char *cell_fits(const struct hyd_rig *rig,
 {
     struct hyd_attn_limits limits = hyd_rig_limits(rig);
     struct hyd_memory_parts parts;
+    const bool in_place[2] = {limits.dense, limits.dense};
     struct hyd_memory_cell cell;
 
     hyd_memory_parts(&rig->model, &limits, &parts);
-    hyd_memory_cell(&rig->model, step, rank, microbatch, limits.dense, &cell);
+    hyd_memory_cell(&rig->model, step, rank, microbatch, in_place, &cell);
     if (cell.tensor_bytes > parts.tensor_bytes || cell.lse_bytes > parts.lse_bytes ||
         cell.net_bytes + cell.local_bytes > parts.work_bytes) {
         return hyd_prop_reason("rank %u keeps %zu of %zu and %zu of %zu bytes, "
@@ -170,6 +265,7 @@ static const char *arena_is_not_much_larger(struct hyd_rng *rng, void *ctx)
     rig.plan.n_ranks = u * r;
     rig.plan.n_microbatches = rig.plan.n_layers = 1;
     random_model(rng, &rig.model);
+    rig.model.see = HYD_SEE_CAUSAL; /* a narrow window needs less */
     rig.model.n_kv_heads = u;
     rig.model.n_heads = 4 * u;
     hyd_rig_add_group(&rig.plan, 0, u, r, ranks);
@@ -196,6 +292,8 @@ static void programs_move_what_the_formulas_say(void **state)
 {
     (void)state;
     hyd_prop_run("bytes", 200, bytes_equal_the_formulas, NULL);
+    hyd_prop_run("bytes of windows", 200, windows_send_what_the_formulas_say, NULL);
+    hyd_prop_run("keys of windows", 200, windows_send_what_is_seen, NULL);
 }
 
 static void memory_bound_holds(void **state)

@@ -103,7 +103,9 @@ hyd_status hyd_attn_create(const struct hyd_attn_config *config,
                       : (float)(1.0 / sqrt((double)config->model.d));
     hyd_memory_parts(&config->model, &attn->config.limits, &attn->parts);
     attn->slot = hyd_alloc_zeroed(alloc, attn->parts.n_slots, sizeof *attn->slot);
-    if (attn->slot == NULL) {
+    attn->max_parts = config->limits.split_seqs > 0 ? config->limits.split_seqs : 1;
+    attn->part = hyd_alloc_zeroed(alloc, attn->max_parts, sizeof *attn->part);
+    if (attn->slot == NULL || attn->part == NULL) {
         st = HYD_ERR_NO_MEMORY;
         goto out;
     }
@@ -132,6 +134,7 @@ void hyd_attn_free(struct hyd_attn *attn)
     if (attn->arena.at != NULL) {
         attn->config.compute->mem_free(attn->config.dev, &attn->arena);
     }
+    hyd_alloc_free(attn->alloc, attn->part);
     hyd_alloc_free(attn->alloc, attn->slot);
     hyd_alloc_free(attn->alloc, attn);
 }
@@ -164,10 +167,17 @@ static hyd_status check_cell(const struct hyd_attn *attn,
                              const struct hyd_attn_step *step, uint32_t microbatch,
                              struct hyd_error *err)
 {
+    const bool in_place[2] = {attn->config.limits.dense, attn->config.limits.dense};
     struct hyd_memory_cell cell;
 
-    hyd_memory_cell(&attn->config.model, step, attn->rank, microbatch,
-                    attn->config.limits.dense, &cell);
+    hyd_memory_cell(&attn->config.model, step, attn->rank, microbatch, in_place, &cell);
+    if (cell.n_parts > attn->max_parts) {
+        return hyd_error_field(err, HYD_ERR_LIMIT, "split_seqs",
+                               "microbatch %u gives rank %u %u parts to exchange, more "
+                               "than %u split sequences make",
+                               microbatch, attn->rank, cell.n_parts,
+                               attn->config.limits.split_seqs);
+    }
     if (cell.tensor_bytes > attn->parts.tensor_bytes ||
         cell.lse_bytes > attn->parts.lse_bytes ||
         cell.net_bytes + cell.local_bytes > attn->parts.work_bytes) {
@@ -270,7 +280,7 @@ void hyd_attn_end_step(struct hyd_attn *attn)
     }
     attn->in_step = false;
     attn->running = false;
-    attn->lane[0].in_flight = false;
+    attn->n_parts = 0;
     attn->step = (struct hyd_attn_step){0};
 }
 

@@ -46,7 +46,7 @@ uint32_t hyd_items_of(const struct hyd_attn *attn, const struct hyd_lane *lane,
     const struct hyd_attn_model *model = &attn->config.model;
     size_t e = hyd_dtype_bytes(model->dtype);
     uint32_t u = lane->in.group->u;
-    enum hyd_region acc = hyd_program_acc_final(lane->in.group);
+    enum hyd_region acc = hyd_program_acc_final(&attn->config.model, lane->in.group);
     uint64_t acc_v =
         (uint64_t)lane->n_ring_rows * lane->heads.n_kv * model->d * sizeof(float);
 
@@ -85,7 +85,7 @@ struct hyd_buf hyd_item_rows(const struct hyd_attn *attn, const struct hyd_lane 
 
     *ret_stride_bytes = hyd_tensor_stride(&attn->config.model, item->tensor,
                                           hyd_item_heads(attn, item));
-    skip = lane->n_rows > 0 ? lane->cell_row * *ret_stride_bytes : 0;
+    skip = lane->n_rows > 0 ? lane->part->cell_row * *ret_stride_bytes : 0;
     buf.at = skip > 0 ? (unsigned char *)buf.at + skip : buf.at;
     buf.bytes -= skip;
     return buf;

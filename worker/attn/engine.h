@@ -2,9 +2,9 @@
  * engine.h - the engine's state; private to attn.c, lane.c and local.c.
  *
  * What     attn.c owns the engine's life and its steps, pass.c slots and passes; lane.c
- *          runs one group's program after the other, slice.c its computes; local.c and
- *          exchange.c move rows between the caller's tensors, the staging and the
- *          regions of memory.h.
+ *          follows a schedule (schedule.h) through the programs of parts of groups,
+ *          slice.c runs their computes; local.c and exchange.c move rows between the
+ *          caller's tensors, the staging and the regions of memory.h.
  * Threads  one thread at a time; `n_done` may be read from any.
  */
 #ifndef HYD_WORKER_ATTN_ENGINE_H
@@ -14,24 +14,35 @@
 
 #include "worker/attn/attn.h"
 #include "worker/attn/memory.h"
+#include "worker/attn/schedule.h"
 
 enum { HYD_LANE_UNITS = 256 };
 
-/* A lane works through groups [group, end) of the step, all of one microbatch. */
+/* Some sequences of a group in a pass, and where its bytes lie. Parts that use the
+ * network have places of their own, since several are under way at a time. */
+struct hyd_part {
+    size_t group; /* of the step */
+    struct hyd_group of; /* the part as a group */
+    uint64_t work_at; /* arena offsets */
+    uint64_t tensor_at;
+    uint64_t lse_at;
+    uint32_t cell_row; /* first row of the part in the caller's tensors */
+    struct hyd_op_group posted;
+    bool in_flight;
+};
+
+/* A lane works through some groups of the step, all of one microbatch. */
 struct hyd_lane {
-    size_t group;
-    size_t end;
-    bool has_program; /* of the current group */
+    struct hyd_schedule schedule;
+    struct hyd_schedule_item item;
+    struct hyd_part *part; /* of the item */
+    bool has_program;
     bool has_op; /* `op` is begun and not finished */
     struct hyd_program program;
     struct hyd_program_op op;
     struct hyd_memory_in in;
     struct hyd_memory_map map;
     struct hyd_heads heads;
-    uint64_t work_at; /* arena offsets */
-    uint64_t tensor_at;
-    uint64_t lse_at;
-    uint32_t cell_row; /* first row of the group in the caller's tensors */
     uint32_t n_rows; /* of the shard */
     uint32_t n_ring_rows; /* of the own block */
     /* rectangles of the current compute */
@@ -40,9 +51,6 @@ struct hyd_lane {
     size_t n_units;
     size_t next_unit;
     bool compute_begun;
-    /* network */
-    struct hyd_op_group posted;
-    bool in_flight;
     bool blocked; /* the current wait found nothing to do */
     double blocked_from_s;
 };
@@ -64,6 +72,10 @@ struct hyd_attn {
     struct hyd_buf arena;
     uint64_t scratch_bytes;
     struct hyd_slot *slot; /* [parts.n_slots] */
+    struct hyd_part *part; /* [max_parts]: those of the pass that use the network */
+    uint32_t max_parts;
+    uint32_t n_parts;
+    struct hyd_part alone; /* the group of one rank that lane 1 is at */
     const struct hyd_transport_ops *net;
     struct hyd_transport *transport;
     uint32_t rank;
@@ -88,8 +100,9 @@ enum hyd_lane_result {
     HYD_LANE_DEVICE
 };
 
-/* Point a lane at the first of its groups; offsets are those of its first group. */
-void hyd_lane_begin(struct hyd_lane *lane, size_t group, size_t end);
+/* Point a lane at its groups. */
+void hyd_lane_begin(const struct hyd_attn *attn, struct hyd_lane *lane, size_t group,
+                    size_t end);
 
 /* Do one operation, or one slice of a compute. `slice_flop` bounds the slice. */
 HYD_MUST_CHECK hyd_status hyd_lane_run(struct hyd_attn *attn, struct hyd_lane *lane,
@@ -111,6 +124,10 @@ HYD_MUST_CHECK hyd_status hyd_local_run(struct hyd_attn *attn, struct hyd_lane *
 /* Of these, PACK and UNPACK. */
 HYD_MUST_CHECK hyd_status hyd_exchange_run(struct hyd_attn *attn,
                                            struct hyd_lane *lane);
+
+/* Is anything under way, and has any of it failed? */
+bool hyd_lane_in_flight(const struct hyd_attn *attn);
+HYD_MUST_CHECK hyd_status hyd_lane_test(struct hyd_attn *attn);
 
 /* Shape of the lane's group for the kernels. */
 struct hyd_attn_shape hyd_lane_shape(const struct hyd_attn *attn,

@@ -28,7 +28,7 @@ static struct hyd_buf whole_arena(const struct hyd_attn *attn)
 
 static uint64_t arena_offset(const struct hyd_lane *lane, enum hyd_region region)
 {
-    return lane->work_at + lane->map.offset[region];
+    return lane->part->work_at + lane->map.offset[region];
 }
 
 /* Where, in the arena, the message to or from x starts for item `i`. */

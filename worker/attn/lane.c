@@ -1,4 +1,4 @@
-/* lane.c - one group's program after the other; see engine.h. */
+/* lane.c - the programs of parts, in the order of a schedule; see engine.h. */
 #include <string.h>
 
 #include "common/base/check.h"
@@ -8,12 +8,12 @@
 
 enum { MAX_PROGRESS = 256 };
 
-void hyd_lane_begin(struct hyd_lane *lane, size_t group, size_t end)
+void hyd_lane_begin(const struct hyd_attn *attn, struct hyd_lane *lane, size_t group,
+                    size_t end)
 {
     /* An earlier step may have ended anywhere, even inside a compute. */
     memset(lane, 0, sizeof *lane);
-    lane->group = group;
-    lane->end = end;
+    hyd_schedule_start(&lane->schedule, attn->step.group, group, end, attn->rank);
 }
 
 static struct hyd_buf part_of(struct hyd_buf buf, uint64_t offset, uint64_t bytes)
@@ -34,7 +34,7 @@ static struct hyd_buf caller_region(const struct hyd_attn *attn,
 {
     size_t stride = hyd_tensor_stride(&attn->config.model, tensor, n_heads);
 
-    return part_of(tensor->buf, lane->cell_row * stride + range[0], range[1]);
+    return part_of(tensor->buf, lane->part->cell_row * stride + range[0], range[1]);
 }
 
 struct hyd_buf hyd_lane_region(const struct hyd_attn *attn, const struct hyd_lane *lane,
@@ -43,7 +43,7 @@ struct hyd_buf hyd_lane_region(const struct hyd_attn *attn, const struct hyd_lan
     const struct hyd_attn_model *model = &attn->config.model;
     const struct hyd_attn_io *io = &attn->io;
     const uint64_t range[2] = {offset, bytes};
-    uint64_t base = lane->work_at;
+    uint64_t base = lane->part->work_at;
 
     switch (region) {
     case HYD_REGION_Q:
@@ -60,10 +60,10 @@ struct hyd_buf hyd_lane_region(const struct hyd_attn *attn, const struct hyd_lan
             return caller_region(attn, lane, tensor,
                                  kv ? model->n_kv_heads : model->n_heads, range);
         }
-        base = lane->tensor_at;
+        base = lane->part->tensor_at;
         break;
     case HYD_REGION_LSE:
-        base = lane->lse_at;
+        base = lane->part->lse_at;
         break;
     case HYD_REGION_DOUT:
         if (lane->in.dout_in_place) {
@@ -74,12 +74,14 @@ struct hyd_buf hyd_lane_region(const struct hyd_attn *attn, const struct hyd_lan
     case HYD_REGION_RECV:
     case HYD_REGION_RING_0:
     case HYD_REGION_RING_1:
+    case HYD_REGION_RING_SEND:
     case HYD_REGION_O_ACC:
     case HYD_REGION_DELTA:
     case HYD_REGION_DQ_ACC:
     case HYD_REGION_ACC_0:
     case HYD_REGION_ACC_1:
     case HYD_REGION_ACC_2:
+    case HYD_REGION_ACC_3:
     case HYD_REGION_KV_SUM:
         break;
     }
@@ -109,7 +111,31 @@ struct hyd_attn_shape hyd_lane_shape(const struct hyd_attn *attn,
 struct hyd_attn_figures *hyd_lane_figures(struct hyd_attn *attn,
                                           const struct hyd_lane *lane)
 {
-    return attn->step.figures == NULL ? NULL : &attn->step.figures[lane->group];
+    return attn->step.figures == NULL ? NULL : &attn->step.figures[lane->part->group];
+}
+
+bool hyd_lane_in_flight(const struct hyd_attn *attn)
+{
+    for (uint32_t i = 0; i < attn->n_parts; i++) {
+        if (attn->part[i].in_flight) {
+            return true;
+        }
+    }
+    return false;
+}
+
+hyd_status hyd_lane_test(struct hyd_attn *attn)
+{
+    hyd_status st = HYD_OK;
+
+    for (uint32_t i = 0; i < attn->n_parts && st == HYD_OK; i++) {
+        bool done;
+
+        if (attn->part[i].in_flight) {
+            st = attn->net->test(attn->transport, &attn->part[i].posted, &done);
+        }
+    }
+    return st;
 }
 
 static hyd_status post(struct hyd_attn *attn, struct hyd_lane *lane,
@@ -126,18 +152,19 @@ static hyd_status post(struct hyd_attn *attn, struct hyd_lane *lane,
 
         op[i] = (struct hyd_op){message->kind, message->peer, buf.at, buf.bytes};
     }
-    memset(&lane->posted, 0, sizeof lane->posted);
-    st = attn->net->post_group(attn->transport, op, lane->op.n_messages, &lane->posted);
+    memset(&lane->part->posted, 0, sizeof lane->part->posted);
+    st = attn->net->post_group(attn->transport, op, lane->op.n_messages,
+                               &lane->part->posted);
     if (st != HYD_OK) {
         return hyd_error_set(
             err, st, "rank %u cannot post the %s messages of group %zu", attn->rank,
-            hyd_program_phase_name(lane->op.phase), lane->group);
+            hyd_program_phase_name(lane->op.phase), lane->part->group);
     }
     if (figures != NULL) {
         figures->sent_bytes += lane->op.sent_bytes;
         figures->received_bytes += lane->op.received_bytes;
     }
-    lane->in_flight = true;
+    lane->part->in_flight = true;
     lane->has_op = false;
     return HYD_OK;
 }
@@ -175,41 +202,65 @@ static void unblock(struct hyd_attn *attn, struct hyd_lane *lane)
 static hyd_status wait_for(struct hyd_attn *attn, struct hyd_lane *lane,
                            enum hyd_lane_result *ret_result, struct hyd_error *err)
 {
+    struct hyd_part *part = lane->part;
     bool done = false;
-    hyd_status st = attn->net->test(attn->transport, &lane->posted, &done);
+    hyd_status st = attn->net->test(attn->transport, &part->posted, &done);
 
     for (int i = 0; i < MAX_PROGRESS && st == HYD_OK && !done; i++) {
         if (!attn->net->progress(attn->transport)) {
             *ret_result = HYD_LANE_NETWORK;
             return HYD_OK;
         }
-        st = attn->net->test(attn->transport, &lane->posted, &done);
+        st = attn->net->test(attn->transport, &part->posted, &done);
     }
     if (!done && st == HYD_OK) {
         return HYD_OK; /* much is coming in: look after other things for a moment */
     }
     unblock(attn, lane);
-    lane->in_flight = false;
+    part->in_flight = false;
     if (st != HYD_OK) {
         return hyd_error_set(
             err, st, "rank %u, %s of group %zu, ring step %u: %s, peer %u", attn->rank,
-            hyd_program_phase_name(lane->op.phase), lane->group, lane->op.ring_step,
-            hyd_status_name(st), lane->posted.failed_peer);
+            hyd_program_phase_name(lane->op.phase), part->group, lane->op.ring_step,
+            hyd_status_name(st), part->posted.failed_peer);
     }
     lane->has_op = false;
     return HYD_OK;
 }
 
-/* Bring the lane to its next group, if there is one. */
-static hyd_status next_group(struct hyd_attn *attn, struct hyd_lane *lane)
+/* Groups of one rank share one place for their work; slot and rows go on. */
+static void enter_alone(struct hyd_attn *attn, struct hyd_lane *lane)
+{
+    if (lane->part != NULL) {
+        lane->part->tensor_at += lane->map.tensor_bytes;
+        lane->part->lse_at += lane->map.lse_bytes;
+        lane->part->cell_row += lane->n_rows;
+    }
+    attn->alone.group = lane->item.group;
+    attn->alone.of = attn->step.group[lane->item.group];
+    lane->part = &attn->alone;
+}
+
+/* Bring the lane to the next item of its schedule, if there is one. */
+static hyd_status next_item(struct hyd_attn *attn, struct hyd_lane *lane)
 {
     const struct hyd_attn_model *model = &attn->config.model;
-    const struct hyd_group *group = &attn->step.group[lane->group];
-    hyd_status st = hyd_program_start(&lane->program, model, group, attn->rank,
-                                      attn->pass.pass, NULL);
+    const struct hyd_group *group;
+    hyd_status st;
 
+    if (lane == &attn->lane[0]) {
+        lane->part = &attn->part[lane->item.number];
+    } else {
+        enter_alone(attn, lane);
+    }
+    group = &lane->part->of;
+    st = hyd_program_start(&lane->program, model, group, attn->rank, attn->pass.pass,
+                           NULL);
     if (st != HYD_OK) {
         return st;
+    }
+    if (lane == &attn->lane[0]) {
+        hyd_program_go(&lane->program, lane->item.stretch);
     }
     lane->in = (struct hyd_memory_in){
         .model = model,
@@ -226,15 +277,6 @@ static hyd_status next_group(struct hyd_attn *attn, struct hyd_lane *lane)
     hyd_memory_plan(&lane->in, attn->pass.pass, &lane->map);
     lane->has_program = true;
     return HYD_OK;
-}
-
-static void leave_group(struct hyd_lane *lane)
-{
-    lane->tensor_at += lane->map.tensor_bytes;
-    lane->lse_at += lane->map.lse_bytes;
-    lane->cell_row += lane->n_rows;
-    lane->has_program = false;
-    lane->group++;
 }
 
 static hyd_status run_op(struct hyd_attn *attn, struct hyd_lane *lane,
@@ -269,7 +311,7 @@ static hyd_status run_op(struct hyd_attn *attn, struct hyd_lane *lane,
     }
     if (st != HYD_OK) {
         return hyd_error_set(err, st, "rank %u, %s of group %zu: %s", attn->rank,
-                             hyd_program_kind_name(lane->op.kind), lane->group,
+                             hyd_program_kind_name(lane->op.kind), lane->part->group,
                              hyd_status_name(st));
     }
     return HYD_OK;
@@ -287,19 +329,19 @@ hyd_status hyd_lane_run(struct hyd_attn *attn, struct hyd_lane *lane, double sli
     *ret_result = HYD_LANE_WORKED;
     while (!lane->has_op) {
         if (!lane->has_program) {
-            if (lane->group == lane->end) {
+            if (!hyd_schedule_next(&lane->schedule, &lane->item)) {
                 *ret_result = HYD_LANE_IDLE;
                 return HYD_OK;
             }
-            st = next_group(attn, lane);
+            st = next_item(attn, lane);
             if (st != HYD_OK) {
-                return hyd_error_set(err, st, "group %zu lost its rank", lane->group);
+                return hyd_error_set(err, st, "group %zu lost its rank",
+                                     lane->item.group);
             }
         }
-        lane->has_op = hyd_program_next(&lane->program, &lane->op);
-        if (!lane->has_op) {
-            leave_group(lane);
-        }
+        lane->has_op =
+            hyd_program_next_in(&lane->program, lane->item.stretch, &lane->op);
+        lane->has_program = lane->has_op;
     }
     figures = hyd_lane_figures(attn, lane);
     compute_s = ops->compute_s(dev);

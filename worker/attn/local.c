@@ -111,14 +111,97 @@ static hyd_status begin_ring(struct hyd_attn *attn, struct hyd_lane *lane)
                                                        n * sizeof(float)));
 }
 
+/* The keys of the own block that `ring` sees, row by row between the block and where they
+ * lie together: K, then V (or their gradients), row_bytes each. */
+static void push_seen(const struct hyd_lane *lane, uint32_t ring, size_t row_bytes,
+                      bool to_block, struct hyd_batch *k_v)
+{
+    const struct hyd_group *group = lane->in.group;
+    const uint32_t ring_source[2] = {ring, hyd_program_ring(&lane->program)};
+    size_t block_row = 0, row = 0;
+
+    for (uint32_t s = 0; s < group->n_seqs; s++) {
+        struct hyd_span own[2], seen[2];
+
+        hyd_layout_ring(group->length_tokens[s], group->u, group->r, ring_source[1],
+                        own);
+        hyd_program_visit(lane->in.model, group, ring_source, s, seen);
+        for (uint32_t half = 0; half < 2; half++) {
+            size_t in_block =
+                (block_row + (seen[half].pos - own[half].pos)) * row_bytes;
+            struct hyd_copy copy = {
+                .dst_offset_bytes = to_block ? in_block : row * row_bytes,
+                .src_offset_bytes = to_block ? row * row_bytes : in_block,
+                .row_bytes = seen[half].n * row_bytes,
+                .n_rows = seen[half].n > 0,
+            };
+
+            hyd_batch_push(&k_v[0], copy);
+            hyd_batch_push(&k_v[1], copy);
+            block_row += own[half].n;
+            row += seen[half].n;
+        }
+    }
+    hyd_batch_flush(&k_v[0]);
+    hyd_batch_flush(&k_v[1]);
+}
+
+static size_t kv_row_bytes(const struct hyd_lane *lane, size_t element_bytes)
+{
+    return (size_t)lane->heads.n_kv * lane->in.model->d * element_bytes;
+}
+
+/* Window: what the ring index visited next sees of our keys. */
+static hyd_status pack_seen(struct hyd_attn *attn, struct hyd_lane *lane)
+{
+    const struct hyd_program *program = &lane->program;
+    uint32_t ring = hyd_program_visited_by(program, lane->op.ring_step);
+    uint64_t bytes = hyd_program_kv_bytes(program, ring, hyd_program_ring(program));
+    size_t row = kv_row_bytes(lane, hyd_dtype_bytes(lane->in.model->dtype));
+    struct hyd_batch k_v[2] = {{.attn = attn, .kind = HYD_BATCH_COPY},
+                               {.attn = attn, .kind = HYD_BATCH_COPY}};
+
+    for (uint32_t i = 0; i < 2; i++) {
+        k_v[i].src = hyd_lane_region(attn, lane, i == 0 ? HYD_REGION_K : HYD_REGION_V,
+                                     0, lane->n_ring_rows * row);
+        k_v[i].dst =
+            hyd_lane_region(attn, lane, HYD_REGION_RING_SEND, i * bytes, bytes);
+    }
+    push_seen(lane, ring, row, false, k_v);
+    return k_v[0].status != HYD_OK ? k_v[0].status : k_v[1].status;
+}
+
+/* Window: what another ring index added to our keys. */
+static hyd_status add_returned(struct hyd_attn *attn, struct hyd_lane *lane)
+{
+    const struct hyd_program *program = &lane->program;
+    uint32_t ring = hyd_program_returned_by(program, lane->op.ring_step);
+    uint64_t bytes = hyd_program_kv_bytes(program, ring, hyd_program_ring(program)) *
+                     sizeof(float) / hyd_dtype_bytes(lane->in.model->dtype);
+    size_t row = kv_row_bytes(lane, sizeof(float));
+    uint64_t block = lane->n_ring_rows * row;
+    struct hyd_batch k_v[2] = {{.attn = attn, .kind = HYD_BATCH_ADD},
+                               {.attn = attn, .kind = HYD_BATCH_ADD}};
+
+    for (uint32_t i = 0; i < 2; i++) {
+        k_v[i].src = hyd_lane_region(attn, lane, HYD_REGION_ACC_3, i * bytes, bytes);
+        k_v[i].dst = hyd_lane_region(attn, lane, HYD_REGION_ACC_0, i * block, block);
+    }
+    push_seen(lane, ring, row, true, k_v);
+    return k_v[0].status != HYD_OK ? k_v[0].status : k_v[1].status;
+}
+
 static hyd_status add_received(struct hyd_attn *attn, struct hyd_lane *lane)
 {
-    uint64_t bytes = hyd_program_kv_bytes(&lane->program, lane->op.source) * 2 *
-                     sizeof(float) / hyd_dtype_bytes(attn->config.model.dtype);
+    const struct hyd_attn_model *model = &attn->config.model;
+    uint64_t bytes =
+        hyd_program_kv_bytes(&lane->program, hyd_program_ring(&lane->program),
+                             lane->op.source) *
+        2 * sizeof(float) / hyd_dtype_bytes(model->dtype);
     struct hyd_batch batch = {.attn = attn, .kind = HYD_BATCH_ADD};
 
-    batch.dst =
-        hyd_lane_region(attn, lane, hyd_program_acc(lane->op.ring_step), 0, bytes);
+    batch.dst = hyd_lane_region(attn, lane, hyd_program_acc(model, lane->op.ring_step),
+                                0, bytes);
     batch.src = hyd_lane_region(attn, lane, HYD_REGION_ACC_2, 0, bytes);
     hyd_batch_push(&batch, (struct hyd_copy){.row_bytes = bytes, .n_rows = 1});
     hyd_batch_flush(&batch);
@@ -141,11 +224,13 @@ hyd_status hyd_local_run(struct hyd_attn *attn, struct hyd_lane *lane)
     switch (lane->op.kind) {
     case HYD_PROGRAM_PACK:
     case HYD_PROGRAM_UNPACK:
-        return hyd_exchange_run(attn, lane);
+        return lane->op.phase == HYD_PHASE_RING ? pack_seen(attn, lane)
+                                                : hyd_exchange_run(attn, lane);
     case HYD_PROGRAM_BEGIN:
         return begin_ring(attn, lane);
     case HYD_PROGRAM_ADD:
-        return add_received(attn, lane);
+        return hyd_program_is_direct(&attn->config.model) ? add_returned(attn, lane)
+                                                          : add_received(attn, lane);
     case HYD_PROGRAM_FINISH:
         return finish(attn, lane);
     case HYD_PROGRAM_POST:

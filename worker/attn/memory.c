@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "worker/attn/schedule.h"
+
 #include "common/base/banned.h"
 
 enum { ALIGN_BYTES = 64, LANE_REGIONS = HYD_N_REGIONS };
@@ -60,6 +62,25 @@ static uint64_t most_ring_rows(const struct hyd_group *group)
     return most;
 }
 
+/* Most keys that the member visits in a ring step, or (window) sends in one. */
+static uint64_t most_visit_rows(const struct hyd_memory_in *in, bool sends)
+{
+    const struct hyd_group *group = in->group;
+    uint32_t own = in->member / group->u;
+    uint32_t most = 0;
+
+    if (!hyd_program_is_direct(in->model)) {
+        return most_ring_rows(group);
+    }
+    for (uint32_t i = 0; i < group->r; i++) {
+        const uint32_t ring_source[2] = {sends ? i : own, sends ? own : i};
+        uint32_t n_rows = hyd_program_visit_rows(in->model, group, ring_source);
+
+        most = i != own && n_rows > most ? n_rows : most;
+    }
+    return most;
+}
+
 /* Staging of both exchanges and ring buffers, from `at` on, one over the other. */
 static void put_shared(const struct hyd_memory_in *in, enum hyd_pass pass, uint64_t at,
                        struct hyd_memory_map *map)
@@ -72,10 +93,14 @@ static void put_shared(const struct hyd_memory_in *in, enum hyd_pass pass, uint6
         2 * (uint64_t)heads.n_kv * in->model->d * hyd_dtype_bytes(in->model->dtype);
     uint64_t ring_end = hyd_memory_align(at);
     uint64_t stage_end = ring_end;
-    uint64_t visitor = in->group->r > 1 ? row * most_ring_rows(in->group) : 0;
+    uint64_t visitor = in->group->r > 1 ? row * most_visit_rows(in, false) : 0;
+    uint64_t seen = in->group->r > 1 && hyd_program_is_direct(in->model)
+                        ? row * most_visit_rows(in, true)
+                        : 0;
 
     put_aligned(map, HYD_REGION_RING_0, visitor, &ring_end);
     put_aligned(map, HYD_REGION_RING_1, in->group->r > 2 ? visitor : 0, &ring_end);
+    put_aligned(map, HYD_REGION_RING_SEND, seen, &ring_end);
     if (in->group->u > 1) {
         uint64_t send = larger(staging_bytes(&program, HYD_PHASE_IN, HYD_REGION_SEND),
                                staging_bytes(&program, HYD_PHASE_OUT, HYD_REGION_SEND));
@@ -95,13 +120,34 @@ static void put_shared(const struct hyd_memory_in *in, enum hyd_pass pass, uint6
     map->work_bytes = hyd_memory_align(larger(ring_end, stage_end));
 }
 
+/* Gradients of K and V: a ring holds three blocks at a time. With a window there is the
+ * own block, two of what we add to others' keys (one is sent, one computed), and one of
+ * what is added to ours. */
+static void put_accumulators(const struct hyd_memory_in *in, uint64_t row,
+                             uint64_t n_rows, struct hyd_memory_map *map, uint64_t *end)
+{
+    bool ring = in->group->r > 1;
+    uint64_t most = ring ? row * most_visit_rows(in, false) : 0;
+
+    if (hyd_program_is_direct(in->model)) {
+        put_aligned(map, HYD_REGION_ACC_0, row * n_rows, end);
+        put_aligned(map, HYD_REGION_ACC_1, most, end);
+        put_aligned(map, HYD_REGION_ACC_2, in->group->r > 2 ? most : 0, end);
+        put_aligned(map, HYD_REGION_ACC_3, ring ? row * most_visit_rows(in, true) : 0,
+                    end);
+        return;
+    }
+    put_aligned(map, HYD_REGION_ACC_0, ring ? most : row * n_rows, end);
+    put_aligned(map, HYD_REGION_ACC_1, most, end);
+    put_aligned(map, HYD_REGION_ACC_2, most, end);
+}
+
 static void put_work(const struct hyd_memory_in *in, enum hyd_pass pass,
                      uint64_t q_elements, uint64_t n_rows, struct hyd_memory_map *map)
 {
     struct hyd_heads heads =
         hyd_layout_heads(in->model, in->group->u, in->member % in->group->u);
     uint64_t acc_row = 2 * sizeof(float) * (uint64_t)heads.n_kv * in->model->d;
-    uint64_t acc = acc_row * (in->group->r > 1 ? most_ring_rows(in->group) : n_rows);
     uint64_t e = hyd_dtype_bytes(in->model->dtype);
     uint64_t end = 0;
 
@@ -111,9 +157,7 @@ static void put_work(const struct hyd_memory_in *in, enum hyd_pass pass,
         put_aligned(map, HYD_REGION_DOUT, in->dout_in_place ? 0 : q_elements * e, &end);
         put_aligned(map, HYD_REGION_DELTA, n_rows * heads.n_q * sizeof(float), &end);
         put_aligned(map, HYD_REGION_DQ_ACC, q_elements * sizeof(float), &end);
-        put_aligned(map, HYD_REGION_ACC_0, acc, &end);
-        put_aligned(map, HYD_REGION_ACC_1, in->group->r > 1 ? acc : 0, &end);
-        put_aligned(map, HYD_REGION_ACC_2, in->group->r > 1 ? acc : 0, &end);
+        put_accumulators(in, acc_row, n_rows, map, &end);
     }
     put_shared(in, pass, end, map);
 }
@@ -185,8 +229,9 @@ static uint64_t work_bound(const struct hyd_attn_model *model,
         (replicated ? 2 * rows_stage[1] * d * sizeof(float) : 0);
     uint64_t n_visitors =
         limits->max_r == 0 || limits->max_r > 2 ? 2 : limits->max_r - 1;
-    uint64_t n_accumulators = limits->max_r == 1 ? 1 : 3;
-    uint64_t ring = n_visitors * 2 * kv * d * e;
+    bool direct = hyd_program_is_direct(model);
+    uint64_t n_accumulators = limits->max_r == 1 ? 1 : direct ? 4 : 3;
+    uint64_t ring = (n_visitors + (direct && limits->max_r != 1)) * 2 * kv * d * e;
     uint64_t forward = q * d * sizeof(float) + larger(stage_forward, ring);
     uint64_t dout = limits->max_u == 1 && limits->dense ? 0 : q * d * e;
     uint64_t backward = dout + q * sizeof(float) + q * d * sizeof(float) +
@@ -212,6 +257,8 @@ void hyd_memory_parts(const struct hyd_attn_model *model,
                          larger(kv, own_rows * larger(c.kv_token, model->n_kv_heads))};
     uint64_t kept = (limits->n_saved > 0 ? 2 : 1) * q + 2 * kv;
     bool nothing_kept = limits->max_u == 1 && limits->dense;
+    /* Each part has regions of its own to align, and so has the group of one rank. */
+    uint64_t n_places = 1 + larger(limits->split_seqs, 1);
 
     if (limits->max_u == 1) {
         stage[0] = stage[1] = 0; /* nothing is exchanged */
@@ -222,7 +269,7 @@ void hyd_memory_parts(const struct hyd_attn_model *model,
                                                         hyd_dtype_bytes(model->dtype)),
         .lse_bytes = hyd_memory_align(q * sizeof(float)),
         .work_bytes = work_bound(model, limits, c.replicated, rows, stage) +
-                      (uint64_t)2 * ALIGN_BYTES * (LANE_REGIONS + 2 * HYD_MAX_ULYSSES),
+                      n_places * ALIGN_BYTES * (LANE_REGIONS + 2 * HYD_MAX_ULYSSES),
         .n_slots = limits->n_saved > 0 ? limits->n_saved : 1,
     };
 }
@@ -233,43 +280,64 @@ uint64_t hyd_memory_total(const struct hyd_memory_parts *parts)
            parts->work_bytes;
 }
 
+uint64_t hyd_memory_work(const struct hyd_memory_in *in)
+{
+    struct hyd_memory_map map;
+    uint64_t work;
+
+    hyd_memory_plan(in, HYD_PASS_FORWARD, &map);
+    work = map.work_bytes;
+    if (in->keep) {
+        hyd_memory_plan(in, HYD_PASS_BACKWARD, &map);
+        work = larger(work, map.work_bytes);
+    }
+    return work;
+}
+
+/* Add one part of a group to what its cell needs. */
+static void add_part(const struct hyd_memory_in *in, struct hyd_memory_cell *cell)
+{
+    struct hyd_memory_map map;
+    uint64_t work = hyd_memory_work(in);
+
+    hyd_memory_plan(in, HYD_PASS_FORWARD, &map);
+    cell->tensor_bytes += map.tensor_bytes;
+    cell->lse_bytes += map.lse_bytes;
+    cell->n_rows += hyd_group_rows(in->group, in->member);
+    if (hyd_group_degree(in->group) > 1) {
+        cell->n_parts++;
+        cell->net_bytes += work;
+        cell->net_tensor_bytes = cell->tensor_bytes;
+        cell->net_lse_bytes = cell->lse_bytes;
+        cell->net_rows = cell->n_rows;
+    } else {
+        cell->local_bytes = larger(cell->local_bytes, work);
+    }
+}
+
 void hyd_memory_cell(const struct hyd_attn_model *model,
                      const struct hyd_attn_step *step, uint32_t rank,
-                     uint32_t microbatch, bool in_place,
+                     uint32_t microbatch, const bool in_place[2],
                      struct hyd_memory_cell *ret_cell)
 {
     struct hyd_memory_cell cell = {0};
 
     for (size_t i = 0; i < step->n_groups; i++) {
         const struct hyd_group *group = &step->group[i];
+        struct hyd_group part;
         struct hyd_memory_in in = {.model = model,
-                                   .group = group,
-                                   .in_place = in_place && group->u == 1,
-                                   .dout_in_place = in_place && group->u == 1,
+                                   .group = &part,
+                                   .in_place = in_place[0] && group->u == 1,
+                                   .dout_in_place = in_place[1] && group->u == 1,
                                    .keep = step->backward};
-        struct hyd_memory_map map;
-        uint64_t work;
 
         if (group->microbatch != microbatch ||
             !hyd_group_member(group, rank, &in.member)) {
             continue;
         }
-        hyd_memory_plan(&in, HYD_PASS_FORWARD, &map);
-        work = map.work_bytes;
-        if (step->backward) {
-            hyd_memory_plan(&in, HYD_PASS_BACKWARD, &map);
-            work = larger(work, map.work_bytes);
-        }
-        cell.tensor_bytes += map.tensor_bytes;
-        cell.lse_bytes += map.lse_bytes;
-        cell.n_rows += hyd_group_rows(group, in.member);
-        if (hyd_group_degree(group) > 1) {
-            cell.net_bytes = larger(cell.net_bytes, work);
-            cell.net_tensor_bytes = cell.tensor_bytes;
-            cell.net_lse_bytes = cell.lse_bytes;
-            cell.net_rows = cell.n_rows;
-        } else {
-            cell.local_bytes = larger(cell.local_bytes, work);
+        for (uint32_t p = 0; p < hyd_group_n_parts(group); p++) {
+            part = hyd_group_part(group, p);
+            add_part(&in, &cell);
         }
     }
     *ret_cell = cell;
@@ -296,6 +364,7 @@ size_t hyd_attn_step_bytes(const struct hyd_attn_model *model,
                            const struct hyd_attn_step *step, uint32_t rank,
                            uint32_t layers)
 {
+    const bool in_place[2] = {true, true};
     uint64_t most = 0;
     uint32_t n_slots = step->backward ? layers : 1;
 
@@ -306,7 +375,7 @@ size_t hyd_attn_step_bytes(const struct hyd_attn_model *model,
         if (i > 0 && step->group[i - 1].microbatch == microbatch) {
             continue;
         }
-        hyd_memory_cell(model, step, rank, microbatch, true, &cell);
+        hyd_memory_cell(model, step, rank, microbatch, in_place, &cell);
         most = larger(most, n_slots * (cell.tensor_bytes + cell.lse_bytes) +
                                 cell.net_bytes + cell.local_bytes);
     }

@@ -3,9 +3,10 @@
  *
  * What     The arena holds slots and work. A slot keeps what backward needs of one
  *          (microbatch, layer): tensors, then lse, both in group order without gaps. The
- *          work part holds two lanes: the group that uses the network, and the group of
- *          one rank that runs while the first waits. Inside a lane staging of exchanges
- *          and ring buffers share one place, since they are never alive together.
+ *          work part holds one place for each part of a group that uses the network
+ *          (schedule.h), since several are under way at a time, and one for the group of
+ *          one rank that runs while they wait. Inside a place staging of exchanges and
+ *          ring buffers lie one over the other, since they are never alive together.
  * Units    bytes.
  * Threads  reentrant.
  * Source   worker/README.md "Memory", equations 13-15.
@@ -42,6 +43,9 @@ struct hyd_memory_map {
 void hyd_memory_plan(const struct hyd_memory_in *in, enum hyd_pass pass,
                      struct hyd_memory_map *ret_map);
 
+/* Work bytes of the larger pass; with `keep` there is a backward. */
+uint64_t hyd_memory_work(const struct hyd_memory_in *in);
+
 /* Parts of an arena. */
 struct hyd_memory_parts {
     uint64_t tensor_bytes; /* of a slot, rounded up */
@@ -61,17 +65,19 @@ uint64_t hyd_memory_total(const struct hyd_memory_parts *parts);
 struct hyd_memory_cell {
     uint64_t tensor_bytes;
     uint64_t lse_bytes;
-    uint64_t net_bytes; /* lane of groups with d > 1: most of any */
-    uint64_t local_bytes; /* lane of groups with d = 1 */
+    uint64_t net_bytes; /* work of groups with d > 1: sum over their parts */
+    uint64_t local_bytes; /* of groups with d = 1: most of any */
     uint64_t net_tensor_bytes; /* of tensor_bytes and lse_bytes: groups with d > 1, */
     uint64_t net_lse_bytes; /* which lie first */
     uint32_t n_rows;
     uint32_t net_rows;
+    uint32_t n_parts; /* of groups with d > 1 */
 };
 
+/* in_place: q, k, v, o; and dout. */
 void hyd_memory_cell(const struct hyd_attn_model *model,
                      const struct hyd_attn_step *step, uint32_t rank,
-                     uint32_t microbatch, bool in_place,
+                     uint32_t microbatch, const bool in_place[2],
                      struct hyd_memory_cell *ret_cell);
 
 /* Largest q rows and kv rows that one unit can have within the limits: what kernels size

@@ -43,40 +43,67 @@ hyd_status hyd_step_cursor_start(struct hyd_step_cursor *cursor,
     }
     *cursor = (struct hyd_step_cursor){.in = *in, .rank = rank};
     cursor->end = end_of_microbatch(in, 0);
+    hyd_schedule_start(&cursor->schedule, in->group, 0, cursor->end, rank);
     return HYD_OK;
 }
 
-/* On to the next group of this pass, pass of this microbatch, microbatch. */
-static bool next_group(struct hyd_step_cursor *cursor)
+/* On to the next pass of this microbatch, or the next microbatch. */
+static bool next_pass(struct hyd_step_cursor *cursor)
 {
     uint32_t n_passes =
         cursor->in.backward ? 2 * cursor->in.n_layers : cursor->in.n_layers;
 
-    cursor->group++;
-    if (cursor->group >= cursor->end) {
-        cursor->group = cursor->first;
-        cursor->number++;
-    }
+    cursor->number++;
     if (cursor->number >= n_passes) {
         cursor->number = 0;
-        cursor->first = cursor->group = cursor->end;
+        cursor->first = cursor->end;
         cursor->end = end_of_microbatch(&cursor->in, cursor->first);
     }
-    return cursor->first < cursor->in.n_groups;
+    if (cursor->first >= cursor->in.n_groups) {
+        return false;
+    }
+    hyd_schedule_start(&cursor->schedule, cursor->in.group, cursor->first, cursor->end,
+                       cursor->rank);
+    return true;
 }
 
 static void place_of(const struct hyd_step_cursor *cursor,
                      struct hyd_step_place *ret_place)
 {
+    const struct hyd_group *group = &cursor->in.group[cursor->item.group];
     uint32_t layers = cursor->in.n_layers;
     bool forward = cursor->number < layers;
 
     *ret_place = (struct hyd_step_place){
-        .group = cursor->group,
-        .microbatch = cursor->in.group[cursor->group].microbatch,
+        .group = cursor->item.group,
+        .part = cursor->item.part,
+        .n_parts = hyd_group_n_parts(group),
+        .microbatch = group->microbatch,
         .layer = forward ? cursor->number : 2 * layers - 1 - cursor->number,
         .pass = forward ? HYD_PASS_FORWARD : HYD_PASS_BACKWARD,
     };
+}
+
+/* Point the program at the stretch of the schedule's next item. */
+static bool next_item(struct hyd_step_cursor *cursor)
+{
+    struct hyd_step_place place;
+    bool alone;
+
+    if (!hyd_schedule_next(&cursor->schedule, &cursor->item)) {
+        return false;
+    }
+    place_of(cursor, &place);
+    cursor->part =
+        hyd_group_part(&cursor->in.group[cursor->item.group], cursor->item.part);
+    alone = hyd_group_degree(&cursor->part) == 1;
+    cursor->has_program =
+        hyd_program_start(&cursor->program, cursor->in.model, &cursor->part,
+                          cursor->rank, place.pass, NULL) == HYD_OK;
+    if (cursor->has_program && !alone) {
+        hyd_program_go(&cursor->program, cursor->item.stretch);
+    }
+    return true;
 }
 
 bool hyd_step_next(struct hyd_step_cursor *cursor, struct hyd_program_op *ret_op,
@@ -86,19 +113,17 @@ bool hyd_step_next(struct hyd_step_cursor *cursor, struct hyd_program_op *ret_op
         return false;
     }
     for (;;) {
-        place_of(cursor, ret_place);
-        if (!cursor->has_program) {
-            cursor->has_program =
-                hyd_program_start(&cursor->program, cursor->in.model,
-                                  &cursor->in.group[cursor->group], cursor->rank,
-                                  ret_place->pass, NULL) == HYD_OK;
-        }
-        if (cursor->has_program && hyd_program_next(&cursor->program, ret_op)) {
+        cursor->program.group = &cursor->part; /* cursors may be copied */
+        if (cursor->has_program &&
+            hyd_program_next_in(&cursor->program, cursor->item.stretch, ret_op)) {
+            place_of(cursor, ret_place);
             return true;
         }
         cursor->has_program = false;
-        if (!next_group(cursor)) {
-            return false;
+        while (!next_item(cursor)) {
+            if (!next_pass(cursor)) {
+                return false;
+            }
         }
     }
 }
@@ -131,6 +156,9 @@ size_t hyd_step_print(const struct hyd_step_place *place,
                 place->pass == HYD_PASS_FORWARD ? " forward" : " backward");
     append(text, text_bytes, &at, " layer ", place->layer);
     append(text, text_bytes, &at, " group ", place->group);
+    if (place->n_parts > 1) {
+        append(text, text_bytes, &at, " part ", place->part);
+    }
     append_text(text, text_bytes, &at, ": ");
     append_text(text, text_bytes, &at, hyd_program_kind_name(op->kind));
     append_text(text, text_bytes, &at, " ");

@@ -4,7 +4,7 @@
  *
  * What     hyd_step_cursor walks a step in the order in which every rank runs it:
  *          microbatch, then forward of layers 0.., then backward of layers ..0, then the
- *          groups. hyd_order_check runs the lists of all ranks against each other under
+ *          groups' parts (schedule.h). hyd_order_check runs the lists of all ranks against each other under
  *          the strictest contract (nothing is buffered, a rank's posted groups run one
  *          after the other): both ends of every pair must post the same sizes in the
  *          same order, and nobody may wait for ever.
@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "worker/attn/program.h"
+#include "worker/attn/schedule.h"
 
 /* The part of a step that a rank was told about; groups without it are skipped. */
 struct hyd_step_in {
@@ -45,15 +45,19 @@ struct hyd_step_cursor {
     uint32_t rank;
     size_t first; /* groups of the current microbatch: [first, end) */
     size_t end;
-    size_t group; /* current one */
     uint32_t number; /* pass inside the microbatch */
-    bool has_program;
+    struct hyd_schedule schedule; /* of the pass */
+    struct hyd_schedule_item item;
+    bool has_program; /* of the item */
+    struct hyd_group part;
     struct hyd_program program;
 };
 
 /* Where in a step an operation belongs. */
 struct hyd_step_place {
     size_t group; /* index into hyd_step_in.group */
+    uint32_t part; /* of the group's n_parts */
+    uint32_t n_parts;
     uint32_t microbatch;
     uint32_t layer;
     enum hyd_pass pass;
@@ -70,7 +74,8 @@ bool hyd_step_next(struct hyd_step_cursor *cursor, struct hyd_program_op *ret_op
 
 /*
  * One line for people, without a line feed, cut to fit:
- *   m0 forward layer 0 group 1: post ring t=0 rank 3 <- ring0+0 2048 B, ...
+ *   m0 forward layer 0 group 1 part 0: post ring t=0 rank 3 <- ring0+0 2048 B, ...
+ * The part is left out where a group has one only.
  * Returns the length that the whole line has.
  */
 size_t hyd_step_print(const struct hyd_step_place *place,

@@ -1,8 +1,8 @@
 /*
  * pass.c - see attn.h: slots, checks of tensors, and running a pass.
  *
- * Two lanes share a pass. Lane 0 works through the groups that use the network, in the
- * order that all ranks share; whenever it waits, lane 1 does a slice of the groups that
+ * Two lanes share a pass. Lane 0 works through the groups that use the network, part by
+ * part in the order that all ranks share; whenever it waits, lane 1 does a slice of the groups that
  * need nobody else. Their results do not depend on when they run, and no network
  * operation is ever moved, so the order argument of worker/README.md "Order" holds.
  */
@@ -99,6 +99,15 @@ static hyd_status check_io(const struct hyd_attn *attn, const struct hyd_attn_io
     return st;
 }
 
+static bool dout_is_dense(const struct hyd_attn *attn, const struct hyd_attn_pass *pass,
+                          const struct hyd_attn_io *io)
+{
+    const struct hyd_attn_model *model = &attn->config.model;
+
+    return pass->pass == HYD_PASS_FORWARD ||
+           hyd_tensor_is_dense(model, &io->dout, model->n_heads);
+}
+
 static bool io_is_dense(const struct hyd_attn *attn, const struct hyd_attn_io *io)
 {
     const struct hyd_attn_model *model = &attn->config.model;
@@ -178,6 +187,40 @@ static uint64_t slot_at(const struct hyd_attn *attn, const struct hyd_slot *slot
            (attn->parts.tensor_bytes + attn->parts.lse_bytes);
 }
 
+/* Places of the parts of groups [first, end), from `at` on, each its own. */
+static void place_parts(struct hyd_attn *attn, size_t first, size_t end,
+                        struct hyd_part at)
+{
+    const struct hyd_attn_model *model = &attn->config.model;
+
+    attn->n_parts = 0;
+    for (size_t i = first; i < end; i++) {
+        const struct hyd_group *group = &attn->step.group[i];
+        uint32_t n = hyd_group_n_parts(group);
+
+        at.group = i;
+        for (uint32_t p = 0; p < n; p++) {
+            struct hyd_memory_in in = {
+                .model = model,
+                .group = &at.of,
+                .in_place = attn->pass_slot->in_place && group->u == 1,
+                .dout_in_place =
+                    group->u == 1 && dout_is_dense(attn, &attn->pass, &attn->io),
+                .keep = attn->step.backward};
+            struct hyd_memory_map map;
+
+            at.of = hyd_group_part(group, p);
+            (void)hyd_group_member(group, attn->rank, &in.member);
+            attn->part[attn->n_parts++] = at;
+            hyd_memory_plan(&in, HYD_PASS_FORWARD, &map);
+            at.work_at += hyd_memory_work(&in);
+            at.tensor_at += map.tensor_bytes;
+            at.lse_at += map.lse_bytes;
+            at.cell_row += hyd_group_rows(&at.of, in.member);
+        }
+    }
+}
+
 static void begin_lanes(struct hyd_attn *attn, const struct hyd_memory_cell *cell)
 {
     uint64_t slots =
@@ -187,16 +230,15 @@ static void begin_lanes(struct hyd_attn *attn, const struct hyd_memory_cell *cel
     size_t bound[3];
 
     find_groups(attn, attn->pass.microbatch, bound);
-    hyd_lane_begin(&attn->lane[0], bound[0], bound[1]);
-    hyd_lane_begin(&attn->lane[1], bound[1], bound[2]);
-    attn->lane[0].work_at = slots;
-    attn->lane[0].tensor_at = tensor_at;
-    attn->lane[0].lse_at = lse_at;
-    attn->lane[0].cell_row = 0;
-    attn->lane[1].work_at = slots + cell->net_bytes;
-    attn->lane[1].tensor_at = tensor_at + cell->net_tensor_bytes;
-    attn->lane[1].lse_at = lse_at + cell->net_lse_bytes;
-    attn->lane[1].cell_row = cell->net_rows;
+    hyd_lane_begin(attn, &attn->lane[0], bound[0], bound[1]);
+    hyd_lane_begin(attn, &attn->lane[1], bound[1], bound[2]);
+    place_parts(
+        attn, bound[0], bound[1],
+        (struct hyd_part){.work_at = slots, .tensor_at = tensor_at, .lse_at = lse_at});
+    attn->alone = (struct hyd_part){.work_at = slots + cell->net_bytes,
+                                    .tensor_at = tensor_at + cell->net_tensor_bytes,
+                                    .lse_at = lse_at + cell->net_lse_bytes,
+                                    .cell_row = cell->net_rows};
 }
 
 static void note_peak(struct hyd_attn *attn, const struct hyd_memory_cell *cell)
@@ -215,12 +257,13 @@ hyd_status hyd_attn_start(struct hyd_attn *attn, const struct hyd_attn_pass *pas
     struct hyd_memory_cell cell;
     struct hyd_slot *slot = NULL;
     bool dense = io_is_dense(attn, io);
+    bool in_place[2];
     hyd_status st;
 
     if (!attn->in_step || attn->running || attn->failed != HYD_OK) {
         return hyd_error_set(err, HYD_ERR_INVALID, "no step is running, or a pass is");
     }
-    if (attn->config.limits.dense && !dense) {
+    if (attn->config.limits.dense && (!dense || !dout_is_dense(attn, pass, io))) {
         return hyd_error_set(err, HYD_ERR_LIMIT,
                              "the engine was made for tensors without gaps");
     }
@@ -235,8 +278,10 @@ hyd_status hyd_attn_start(struct hyd_attn *attn, const struct hyd_attn_pass *pas
     if (st != HYD_OK || slot == NULL) {
         return st;
     }
+    in_place[0] = slot->in_place;
+    in_place[1] = slot->in_place && dout_is_dense(attn, pass, io);
     hyd_memory_cell(&attn->config.model, &attn->step, attn->rank, pass->microbatch,
-                    slot->in_place, &cell);
+                    in_place, &cell);
     attn->pass = *pass;
     attn->io = *io;
     attn->pass_slot = slot;

@@ -30,6 +30,58 @@ static bool interval_seen(const struct hyd_attn_model *model, struct hyd_span q,
     return false;
 }
 
+/* The part of a span of keys that one of two spans of queries sees through a window.
+ * Queries of another ring index lie before all of the keys or behind all of them, so what
+ * each span sees is an end of the keys: the longer end holds the other. */
+static struct hyd_span seen_part(struct hyd_span kv, const struct hyd_span q[2],
+                                 uint32_t window_tokens)
+{
+    uint32_t end = kv.pos + kv.n;
+    uint32_t from = end;
+
+    for (uint32_t half = 0; half < 2; half++) {
+        uint32_t first =
+            q[half].pos + 1 > window_tokens ? q[half].pos + 1 - window_tokens : 0;
+
+        if (q[half].n > 0 && q[half].pos >= end && first < from) {
+            from = first > kv.pos ? first : kv.pos;
+        }
+    }
+    return (struct hyd_span){.pos = from, .n = end - from};
+}
+
+void hyd_program_visit(const struct hyd_attn_model *model,
+                       const struct hyd_group *group, const uint32_t ring_source[2],
+                       uint32_t seq, struct hyd_span ret_half[2])
+{
+    uint32_t length = group->length_tokens[seq];
+    struct hyd_span q[2];
+
+    hyd_layout_ring(length, group->u, group->r, ring_source[1], ret_half);
+    if (!hyd_program_is_direct(model) || ring_source[0] == ring_source[1]) {
+        return;
+    }
+    hyd_layout_ring(length, group->u, group->r, ring_source[0], q);
+    for (uint32_t half = 0; half < 2; half++) {
+        ret_half[half] = seen_part(ret_half[half], q, model->window_tokens);
+    }
+}
+
+uint32_t hyd_program_visit_rows(const struct hyd_attn_model *model,
+                                const struct hyd_group *group,
+                                const uint32_t ring_source[2])
+{
+    uint32_t n_rows = 0;
+
+    for (uint32_t i = 0; i < group->n_seqs; i++) {
+        struct hyd_span half[2];
+
+        hyd_program_visit(model, group, ring_source, i, half);
+        n_rows += half[0].n + half[1].n;
+    }
+    return n_rows;
+}
+
 /* One half's unit; false when it sees nothing. */
 static bool unit_of(const struct hyd_attn_model *model, const struct hyd_rects *rects,
                     const struct hyd_span q[2], const struct hyd_span kv[2],
@@ -70,7 +122,7 @@ size_t hyd_program_rects(const struct hyd_attn_model *model,
         struct hyd_span q[2], kv[2];
 
         hyd_layout_ring(length, group->u, group->r, ring_source[0], q);
-        hyd_layout_ring(length, group->u, group->r, ring_source[1], kv);
+        hyd_program_visit(model, group, ring_source, rects->seq, kv);
         if (unit_of(model, rects, q, kv, &ret_unit[n])) {
             n++;
         }

@@ -16,25 +16,30 @@ enum { MAX_PROGRESS = 256 };
 static hyd_status drive_network(void *ctx)
 {
     struct hyd_attn *attn = ctx;
-    bool done;
 
     for (int i = 0; i < MAX_PROGRESS && attn->net->progress(attn->transport); i++) {
     }
-    return attn->net->test(attn->transport, &attn->lane[0].posted, &done);
+    return hyd_lane_test(attn);
 }
 
 static struct hyd_between between_of(struct hyd_attn *attn)
 {
-    bool busy = attn->lane[0].in_flight;
+    bool busy = hyd_lane_in_flight(attn);
 
     return (struct hyd_between){busy ? drive_network : NULL, busy ? attn : NULL};
+}
+
+static uint64_t visited_bytes(const struct hyd_lane *lane)
+{
+    return hyd_program_kv_bytes(&lane->program, hyd_program_ring(&lane->program),
+                                lane->op.source);
 }
 
 /* K (v false) or V of the block that the current ring step visits. */
 static struct hyd_buf visited(const struct hyd_attn *attn, const struct hyd_lane *lane,
                               bool v)
 {
-    uint64_t bytes = hyd_program_kv_bytes(&lane->program, lane->op.source);
+    uint64_t bytes = visited_bytes(lane);
 
     if (lane->op.ring_step == 0) {
         return hyd_lane_region(attn, lane, v ? HYD_REGION_V : HYD_REGION_K, 0, bytes);
@@ -51,9 +56,8 @@ static hyd_status run_kernel(struct hyd_attn *attn, const struct hyd_lane *lane,
     uint64_t n_lse = (uint64_t)lane->n_ring_rows * lane->heads.n_q;
     uint64_t n = n_lse * model->d;
     uint64_t e = hyd_dtype_bytes(model->dtype);
-    enum hyd_region acc = hyd_program_acc(lane->op.ring_step);
-    uint64_t acc_bytes =
-        hyd_program_kv_bytes(&lane->program, lane->op.source) * sizeof(float) / e;
+    enum hyd_region acc = hyd_program_acc(model, lane->op.ring_step);
+    uint64_t acc_bytes = visited_bytes(lane) * sizeof(float) / e;
 
     if (lane->program.pass == HYD_PASS_FORWARD) {
         struct hyd_attn_forward args = {
@@ -98,8 +102,9 @@ static hyd_status run_kernel(struct hyd_attn *attn, const struct hyd_lane *lane,
 /* Own contributions to the visited block's gradients start from zero. */
 static hyd_status begin_compute(struct hyd_attn *attn, struct hyd_lane *lane)
 {
-    uint64_t bytes = hyd_program_kv_bytes(&lane->program, lane->op.source) * 2 *
-                     sizeof(float) / hyd_dtype_bytes(attn->config.model.dtype);
+    const struct hyd_attn_model *model = &attn->config.model;
+    uint64_t bytes =
+        visited_bytes(lane) * 2 * sizeof(float) / hyd_dtype_bytes(model->dtype);
 
     lane->rects = (struct hyd_rects){0};
     lane->n_units = 0;
@@ -110,7 +115,8 @@ static hyd_status begin_compute(struct hyd_attn *attn, struct hyd_lane *lane)
     }
     return attn->config.compute->zero(
         attn->config.dev,
-        hyd_lane_region(attn, lane, hyd_program_acc(lane->op.ring_step), 0, bytes));
+        hyd_lane_region(attn, lane, hyd_program_acc(model, lane->op.ring_step), 0,
+                        bytes));
 }
 
 /* Refill the lane's units; false when the ring step has no more. */

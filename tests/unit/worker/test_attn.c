@@ -81,6 +81,23 @@ static void attn_says_which_cell_is_too_full(void **state)
                         "40 tokens and 2 split sequences allows");
 }
 
+static void attn_says_when_there_are_more_parts_than_it_was_made_for(void **state)
+{
+    static const uint32_t id[] = {0, 1, 2};
+    static const uint32_t none[] = {0, 0, 0};
+    struct fixture *f = *state;
+    struct hyd_group group[3];
+    const struct hyd_attn_step step = {.group = group, .n_groups = 3};
+    struct hyd_error err = {.text = ""};
+
+    /* Without tokens they need no memory, but three of them are under way at a time. */
+    for (uint32_t i = 0; i < 3; i++) {
+        group[i] = fixture_group(0, ring_of_2, zero_one, id + i, none);
+    }
+    assert_int_equal(hyd_attn_begin_step(f->attn, &step, &err), HYD_ERR_LIMIT);
+    assert_string_equal(err.field, "split_seqs");
+}
+
 static void attn_refuses_tensors_that_do_not_fit_the_cell(void **state)
 {
     /* Data that was cut for another plan has another number of rows. */
@@ -114,6 +131,7 @@ static void attn_keeps_as_many_passes_as_it_was_made_for(void **state)
     struct hyd_group group[3];
     const struct hyd_attn_step step = {.group = group, .n_groups = 3, .backward = true};
     const struct hyd_attn_io io = fixture_io(f, 7);
+    struct hyd_attn_io strided = io;
     struct hyd_attn_pass pass = {0, 0, HYD_PASS_FORWARD};
     struct hyd_error err = {.text = ""};
 
@@ -132,6 +150,10 @@ static void attn_keeps_as_many_passes_as_it_was_made_for(void **state)
     assert_int_equal(hyd_attn_start(f->attn, &pass, &io, &err), HYD_ERR_LIMIT);
     assert_string_equal(err.field, "n_saved");
     pass = (struct hyd_attn_pass){0, 0, HYD_PASS_BACKWARD};
+    /* An engine for tensors without gaps has no room to bring dout together. */
+    strided.dout.row_stride_bytes = (ROW + 8) * sizeof(float);
+    strided.dout.buf.bytes = sizeof f->dout;
+    assert_int_equal(hyd_attn_start(f->attn, &pass, &strided, &err), HYD_ERR_LIMIT);
     assert_int_equal(hyd_attn_start(f->attn, &pass, &io, NULL), HYD_OK);
     fixture_finish(f->attn);
     assert_int_equal(hyd_attn_start(f->attn, &pass, &io, &err), HYD_ERR_INVALID);
@@ -196,7 +218,7 @@ static void attn_create_leaves_nothing_behind_when_memory_runs_out(void **state)
         assert_true(st == HYD_OK || (st == HYD_ERR_NO_MEMORY && f->alloc.live == live));
     } while (st != HYD_OK);
     f->alloc.fail_at = 0;
-    assert_int_equal(n, 3);
+    assert_int_equal(n, 4);
     hyd_attn_free(attn);
 }
 
@@ -209,6 +231,7 @@ int main(void)
         WITH_ENGINE(attn_refuses_a_ulysses_degree_it_was_not_made_for),
         WITH_ENGINE(attn_refuses_a_ring_it_was_not_made_for),
         WITH_ENGINE(attn_says_which_cell_is_too_full),
+        WITH_ENGINE(attn_says_when_there_are_more_parts_than_it_was_made_for),
         WITH_ENGINE(attn_refuses_tensors_that_do_not_fit_the_cell),
         WITH_ENGINE(attn_keeps_as_many_passes_as_it_was_made_for),
         WITH_ENGINE(attn_is_done_at_once_when_the_microbatch_holds_nothing),

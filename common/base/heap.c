@@ -1,8 +1,6 @@
 /* heap.c - see heap.h. */
 #include "common/base/heap.h"
 
-#include <string.h>
-
 #include "common/base/check.h"
 #include "common/base/sort.h"
 
@@ -19,16 +17,6 @@ static wide rank_of(const struct hyd_heap_item *item)
 struct hyd_heap_item hyd_heap_item(double key, uint32_t id)
 {
     return (struct hyd_heap_item){hyd_sort_key_double(key), id};
-}
-
-double hyd_heap_key(struct hyd_heap_item item)
-{
-    const uint64_t sign = (uint64_t)1 << 63;
-    const uint64_t bits = (item.order & sign) != 0 ? item.order ^ sign : ~item.order;
-    double key = 0.0;
-
-    memcpy(&key, &bits, sizeof key);
-    return key;
 }
 
 /* Move up from `at` while the parent comes later; stop at `top`. */
@@ -92,18 +80,6 @@ void hyd_heap_push(struct hyd_heap *heap, double key, uint32_t id)
     sift_up(heap, heap->n_items - 1, 0, hyd_heap_item(key, id));
 }
 
-double hyd_heap_top_key(const struct hyd_heap *heap)
-{
-    hyd_assert(heap->n_items > 0);
-    return hyd_heap_key(heap->item[0]);
-}
-
-uint32_t hyd_heap_top_id(const struct hyd_heap *heap)
-{
-    hyd_assert(heap->n_items > 0);
-    return (uint32_t)heap->item[0].id;
-}
-
 struct hyd_heap_item hyd_heap_pop(struct hyd_heap *heap)
 {
     struct hyd_heap_item top;
@@ -116,6 +92,15 @@ struct hyd_heap_item hyd_heap_pop(struct hyd_heap *heap)
         sift_down(heap, 0);
     }
     return top;
+}
+
+void hyd_heap_succeed_top(struct hyd_heap *heap, uint32_t id)
+{
+    hyd_assert(heap->n_items > 0);
+    heap->item[0].id = id;
+    for (size_t child = 1; child < heap->n_items && child <= 2; child++) {
+        hyd_assert(rank_of(&heap->item[0]) < rank_of(&heap->item[child]));
+    }
 }
 
 void hyd_heap_replace_top(struct hyd_heap *heap, double key)

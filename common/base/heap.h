@@ -16,6 +16,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+#include "common/base/check.h"
 
 struct hyd_heap_item {
     uint64_t order; /* of the key; made by hyd_heap_item */
@@ -30,7 +33,15 @@ struct hyd_heap {
 
 struct hyd_heap_item hyd_heap_item(double key, uint32_t id);
 
-double hyd_heap_key(struct hyd_heap_item item);
+static inline double hyd_heap_key(struct hyd_heap_item item)
+{
+    const uint64_t sign = (uint64_t)1 << 63;
+    const uint64_t bits = (item.order & sign) != 0 ? item.order ^ sign : ~item.order;
+    double key = 0.0;
+
+    memcpy(&key, &bits, sizeof key);
+    return key;
+}
 
 /* Take over n_items already written to item[] and order them. */
 void hyd_heap_init(struct hyd_heap *heap, struct hyd_heap_item *item, size_t n_items,
@@ -39,13 +50,28 @@ void hyd_heap_init(struct hyd_heap *heap, struct hyd_heap_item *item, size_t n_i
 void hyd_heap_push(struct hyd_heap *heap, double key, uint32_t id);
 
 /* Key and id of the top; the heap must not be empty, here and below. */
-double hyd_heap_top_key(const struct hyd_heap *heap);
-uint32_t hyd_heap_top_id(const struct hyd_heap *heap);
+static inline double hyd_heap_top_key(const struct hyd_heap *heap)
+{
+    hyd_assert(heap->n_items > 0);
+    return hyd_heap_key(heap->item[0]);
+}
+
+static inline uint32_t hyd_heap_top_id(const struct hyd_heap *heap)
+{
+    hyd_assert(heap->n_items > 0);
+    return (uint32_t)heap->item[0].id;
+}
 
 /* Take the top away. */
 struct hyd_heap_item hyd_heap_pop(struct hyd_heap *heap);
 
 /* Give the top item a new key and sink it: cheaper than pop and push. */
 void hyd_heap_replace_top(struct hyd_heap *heap, double key);
+
+/*
+ * Another item takes the place of the top with the same key: the caller knows that no id
+ * in the heap with this key is smaller. O(1).
+ */
+void hyd_heap_succeed_top(struct hyd_heap *heap, uint32_t id);
 
 #endif

@@ -2,14 +2,15 @@
  * sort.c - see sort.h.
  *
  * Least significant byte first; a byte that is the same in all keys costs no pass, which
- * is what makes keys of (length, index) cheap.
+ * is what makes keys of (length, index) cheap. Passes keep the order of equal bytes, so
+ * low bits that ascend from the start need none.
  */
 #include "common/base/sort.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-enum { FEW = 64, N_BYTES = 8, N_VALUES = 256 };
+enum { FEW = 64, N_BITS = 64, N_VALUES = 256 };
 
 static void insertion(uint64_t *key, size_t n)
 {
@@ -36,6 +37,11 @@ static bool ascending(const uint64_t *key, size_t n)
 
 void hyd_sort_u64(uint64_t *key, uint64_t *scratch, size_t n)
 {
+    hyd_sort_u64_above(key, scratch, n, 0);
+}
+
+void hyd_sort_u64_above(uint64_t *key, uint64_t *scratch, size_t n, unsigned n_low)
+{
     uint64_t differ = 0;
     uint64_t *from = key;
     uint64_t *to = scratch;
@@ -50,8 +56,7 @@ void hyd_sort_u64(uint64_t *key, uint64_t *scratch, size_t n)
     for (size_t i = 1; i < n; i++) {
         differ |= key[i] ^ key[0];
     }
-    for (unsigned byte = 0; byte < N_BYTES; byte++) {
-        const unsigned shift = byte * 8;
+    for (unsigned shift = n_low; shift < N_BITS; shift += 8) {
         size_t at[N_VALUES] = {0};
         size_t sum = 0;
         uint64_t *swap = from;

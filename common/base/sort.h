@@ -16,6 +16,9 @@
 
 void hyd_sort_u64(uint64_t *key, uint64_t *scratch, size_t n);
 
+/* The same for keys whose n_low lowest bits ascend already: those bits cost nothing. */
+void hyd_sort_u64_above(uint64_t *key, uint64_t *scratch, size_t n, unsigned n_low);
+
 /* A key that sorts like `value`, which must not be NaN; -0.0 comes before 0.0. */
 uint64_t hyd_sort_key_double(double value);
 

@@ -48,6 +48,25 @@ static const char *heap_pops_in_order(struct hyd_rng *rng, void *ctx)
     return NULL;
 }
 
+/* A successor with the same key comes out where the top would have. */
+static void heap_top_can_be_succeeded(void **state)
+{
+    struct hyd_heap_item item[4];
+    struct hyd_heap heap;
+
+    (void)state;
+    hyd_heap_init(&heap, item, 0, 4);
+    hyd_heap_push(&heap, 1.0, 9);
+    hyd_heap_push(&heap, 1.0, 2);
+    hyd_heap_push(&heap, 3.0, 1);
+    hyd_heap_succeed_top(&heap, 5);
+    hyd_heap_push(&heap, 2.0, 2);
+    assert_int_equal(hyd_heap_pop(&heap).id, 5);
+    assert_int_equal(hyd_heap_pop(&heap).id, 9);
+    assert_int_equal(hyd_heap_pop(&heap).id, 2);
+    assert_int_equal(hyd_heap_pop(&heap).id, 1);
+}
+
 static void heap_keeps_keys_to_the_last_bit(void **state)
 {
     const double keys[] = {0.0, 1.0, -1.0, 1e300, -1e-300, 0.1, -0.1, 4e-320};
@@ -68,6 +87,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heap_pops_by_key_then_id),
+        cmocka_unit_test(heap_top_can_be_succeeded),
         cmocka_unit_test(heap_keeps_keys_to_the_last_bit),
     };
 

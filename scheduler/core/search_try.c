@@ -83,6 +83,8 @@ hyd_status hyd_search_try_run(struct hyd_search_try *t, double theta, bool exclu
     search->n_pops += t->placement.n_pops;
     if (st == HYD_OK) {
         t->bench.speed = in.speed;
+        /* Who listens wants to know every step. */
+        t->bench.enough_s = search->in->trace == NULL ? search->step_s : 0.0;
         st = hyd_trial_run(&t->bench, &t->placement, t->share, search->arena, t->order,
                            &step_s);
     }

@@ -3,7 +3,8 @@
  *
  * One row of doubles per stage says when each rank is free; a slot is such a row, handed
  * from one operation to the next. Rows are combined in plain loops that a compiler
- * vectorises; only groups need gathers.
+ * vectorises; only groups need gathers. Chunks of ranks that no group joins run one after
+ * the other, so that their rows stay in the nearest cache.
  */
 #include "scheduler/core/simulate.h"
 
@@ -13,6 +14,9 @@
 #include "scheduler/core/plan_shape.h"
 
 #include "common/base/banned.h"
+
+/* A chunk of ranks that nothing joins. */
+enum { RANKS_APART = 256 };
 
 hyd_status hyd_sim_init(struct hyd_sim *sim, const struct hyd_pipeline_program *program,
                         uint32_t n_ranks, struct hyd_arena *arena,
@@ -24,7 +28,8 @@ hyd_status hyd_sim_init(struct hyd_sim *sim, const struct hyd_pipeline_program *
                                   sizeof *sim->stage_s);
     sim->slot_s =
         hyd_arena_take(arena, (size_t)program->n_slots * n_ranks, sizeof *sim->slot_s);
-    if (sim->stage_s == NULL || sim->slot_s == NULL) {
+    sim->end_s = hyd_arena_take(arena, n_ranks, sizeof *sim->end_s);
+    if (sim->stage_s == NULL || sim->slot_s == NULL || sim->end_s == NULL) {
         return hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory to simulate");
     }
     return HYD_OK;
@@ -53,93 +58,188 @@ static double latest(const double *ready_s, uint32_t n)
     return a > b ? a : b;
 }
 
+/* Ranks that no group joins with others: first .. first + n - 1. */
+struct chunk {
+    const struct hyd_sim_cells *cells;
+    const uint32_t *first_group; /* [n_microbatches + 1], or NULL */
+    uint32_t first;
+    uint32_t n;
+};
+
 /* All members start when the last is ready and end together. */
-static void run_group(const struct hyd_sim_cells *cells,
-                      const struct hyd_sim_group *group, double share, double *row)
+static void run_scattered(const struct chunk *chunk, const struct hyd_sim_group *group,
+                          double time_s, double *row)
 {
-    const uint32_t n = group->n_ranks;
+    const uint32_t *rank = chunk->cells->rank + group->first;
     double end_s = 0.0;
 
-    if (group->scattered) {
-        const uint32_t *rank = cells->rank + group->first;
+    for (uint32_t k = 0; k < group->n_ranks; k++) {
+        const double ready_s = row[rank[k] - chunk->first];
 
-        for (uint32_t k = 0; k < n; k++) {
-            end_s = row[rank[k]] > end_s ? row[rank[k]] : end_s;
-        }
-        end_s += share * group->seconds;
-        for (uint32_t k = 0; k < n; k++) {
-            row[rank[k]] = end_s;
-        }
-        return;
+        end_s = ready_s > end_s ? ready_s : end_s;
     }
-    row += group->first;
-    end_s = (n > 1 ? latest(row, n) : row[0]) + share * group->seconds;
+    end_s += time_s;
+    for (uint32_t k = 0; k < group->n_ranks; k++) {
+        row[rank[k] - chunk->first] = end_s;
+    }
+}
+
+/* Consecutive ranks that are all ready at the same time. */
+static void follow(double *row, uint32_t n, double time_s)
+{
+    const double end_s = row[0] + time_s;
+
     for (uint32_t k = 0; k < n; k++) {
         row[k] = end_s;
     }
 }
 
-static void run_op(struct hyd_sim *sim, const struct hyd_sim_cells *cells,
+/* The same on consecutive ranks; most groups are small, so those have no loop. */
+static void run_block(double *row, uint32_t n, double time_s)
+{
+    double end_s = 0.0;
+
+    if (n == 2) {
+        end_s = (row[0] > row[1] ? row[0] : row[1]) + time_s;
+        row[0] = end_s;
+        row[1] = end_s;
+        return;
+    }
+    if (n == 4) {
+        const double a = row[0] > row[1] ? row[0] : row[1];
+        const double b = row[2] > row[3] ? row[2] : row[3];
+
+        end_s = (a > b ? a : b) + time_s;
+        row[0] = end_s;
+        row[1] = end_s;
+        row[2] = end_s;
+        row[3] = end_s;
+        return;
+    }
+    end_s = (n > 1 ? latest(row, n) : row[0]) + time_s;
+    for (uint32_t k = 0; k < n; k++) {
+        row[k] = end_s;
+    }
+}
+
+static void run_groups(const struct chunk *chunk, uint32_t m, double share, double *row)
+{
+    const struct hyd_sim_cells *cells = chunk->cells;
+
+    for (uint32_t g = chunk->first_group[m]; g < chunk->first_group[m + 1]; g++) {
+        const struct hyd_sim_group *group = &cells->group[g];
+
+        if (group->inside) {
+            follow(row + (group->first - chunk->first), group->n_ranks,
+                   share * group->seconds);
+        } else if (group->scattered) {
+            run_scattered(chunk, group, share * group->seconds, row);
+        } else {
+            run_block(row + (group->first - chunk->first), group->n_ranks,
+                      share * group->seconds);
+        }
+    }
+}
+
+static void run_op(struct hyd_sim *sim, const struct chunk *chunk,
                    const struct hyd_pipeline_op *op)
 {
-    const uint32_t n_ranks = sim->n_ranks;
+    const struct hyd_sim_cells *cells = chunk->cells;
+    const uint32_t n = chunk->n;
     const double share = hyd_pipeline_share(sim->program, op);
     const uint32_t m = cells->order != NULL ? cells->order[op->position] : op->position;
-    const double *local_s = cells->local_s + (size_t)m * n_ranks;
-    double *row = sim->stage_s + (size_t)op->stage * n_ranks;
+    const double *local_s = cells->local_s + (size_t)m * sim->n_ranks + chunk->first;
+    double *row = sim->stage_s + (size_t)op->stage * n;
 
     if (op->wait_slot != HYD_NO_SLOT) {
-        const double *wait_s = sim->slot_s + (size_t)op->wait_slot * n_ranks;
+        const double *wait_s = sim->slot_s + (size_t)op->wait_slot * n;
 
-        for (uint32_t r = 0; r < n_ranks; r++) {
+        for (uint32_t r = 0; r < n; r++) {
             row[r] = wait_s[r] > row[r] ? wait_s[r] : row[r];
         }
     }
-    if (cells->first_group != NULL) {
-        for (uint32_t g = cells->first_group[m]; g < cells->first_group[m + 1]; g++) {
-            run_group(cells, &cells->group[g], share, row);
-        }
+    if (chunk->first_group != NULL) {
+        run_groups(chunk, m, share, row);
     }
-    for (uint32_t r = 0; r < n_ranks; r++) {
+    for (uint32_t r = 0; r < n; r++) {
         row[r] += share * local_s[r];
     }
     if (cells->barrier) {
-        const struct hyd_sim_group all = {.n_ranks = n_ranks};
-
-        run_group(cells, &all, share, row);
+        run_block(row, n, 0.0);
     }
     if (op->done_slot != HYD_NO_SLOT) {
-        memcpy(sim->slot_s + (size_t)op->done_slot * n_ranks, row,
-               n_ranks * sizeof *row);
+        memcpy(sim->slot_s + (size_t)op->done_slot * n, row, n * sizeof *row);
     }
+}
+
+/* Writes when each rank of the chunk was done; gives when the last was. */
+static double run_chunk(struct hyd_sim *sim, const struct chunk *chunk)
+{
+    const struct hyd_pipeline_program *program = sim->program;
+    const uint32_t n_stages = program->shape.n_stages;
+    double *end_s = sim->end_s + chunk->first;
+    double last_s = 0.0;
+
+    memset(sim->stage_s, 0, (size_t)n_stages * chunk->n * sizeof *sim->stage_s);
+    for (size_t i = 0; i < program->n_ops; i++) {
+        run_op(sim, chunk, &program->op[i]);
+    }
+    memcpy(end_s, sim->stage_s, chunk->n * sizeof *end_s);
+    for (uint32_t s = 1; s < n_stages; s++) {
+        const double *row = sim->stage_s + (size_t)s * chunk->n;
+
+        for (uint32_t r = 0; r < chunk->n; r++) {
+            end_s[r] = row[r] > end_s[r] ? row[r] : end_s[r];
+        }
+    }
+    for (uint32_t r = 0; r < chunk->n; r++) {
+        last_s = end_s[r] > last_s ? end_s[r] : last_s;
+    }
+    return last_s;
+}
+
+/* The k-th chunk: as split, or any few ranks where nothing joins them. */
+static struct chunk chunk_at(const struct hyd_sim_cells *cells, uint32_t k)
+{
+    const bool apart = cells->first_group == NULL && !cells->barrier;
+    struct chunk chunk = {.cells = cells, .n = cells->n_ranks};
+
+    if (cells->n_chunks > 0) {
+        chunk.first = cells->chunk_first[k];
+        chunk.n = cells->chunk_first[k + 1] - chunk.first;
+    } else if (apart) {
+        chunk.first = k * RANKS_APART;
+        chunk.n = cells->n_ranks - chunk.first < RANKS_APART
+                      ? cells->n_ranks - chunk.first
+                      : RANKS_APART;
+    }
+    if (cells->first_group != NULL) {
+        chunk.first_group = cells->first_group + (size_t)k * cells->n_microbatches;
+    }
+    return chunk;
 }
 
 double hyd_sim_run(struct hyd_sim *sim, const struct hyd_sim_cells *cells)
 {
-    const struct hyd_pipeline_program *program = sim->program;
-    const size_t n = (size_t)program->shape.n_stages * sim->n_ranks;
     double last_s = 0.0;
+    uint32_t n_done = 0;
 
-    memset(sim->stage_s, 0, n * sizeof *sim->stage_s);
-    for (size_t i = 0; i < program->n_ops; i++) {
-        run_op(sim, cells, &program->op[i]);
-    }
-    for (size_t i = 0; i < n; i++) {
-        last_s = sim->stage_s[i] > last_s ? sim->stage_s[i] : last_s;
+    for (uint32_t k = 0; n_done < cells->n_ranks; k++) {
+        const struct chunk chunk = chunk_at(cells, k);
+        const double end_s = run_chunk(sim, &chunk);
+
+        last_s = end_s > last_s ? end_s : last_s;
+        n_done += chunk.n;
+        if (cells->enough_s > 0.0 && last_s >= cells->enough_s) {
+            break;
+        }
     }
     return last_s;
 }
 
 double hyd_sim_rank_end_s(const struct hyd_sim *sim, uint32_t rank)
 {
-    double last_s = 0.0;
-
-    for (uint32_t s = 0; s < sim->program->shape.n_stages; s++) {
-        const double end_s = sim->stage_s[(size_t)s * sim->n_ranks + rank];
-
-        last_s = end_s > last_s ? end_s : last_s;
-    }
-    return last_s;
+    return sim->end_s[rank];
 }
 
 static bool consecutive(const uint32_t *rank, uint32_t n)

@@ -28,6 +28,7 @@ struct hyd_sim_group {
     uint32_t first; /* the first rank; of scattered groups an index into rank[] */
     uint32_t n_ranks;
     bool scattered; /* ranks are not consecutive: members are rank[first ..] */
+    bool inside; /* its ranks have just ended together: set by hyd_sim_split */
     double seconds;
 };
 
@@ -40,6 +41,11 @@ struct hyd_sim_cells {
     const uint32_t *rank;
     const uint32_t *order; /* [n_microbatches] order[k] runs k-th; NULL: as listed */
     bool barrier;
+    /* Split cells: chunk k is the ranks from chunk_first[k] on, and its groups come apart
+     * from those of the others: first_group[k * n_microbatches + m]. 0: not split. */
+    uint32_t n_chunks;
+    const uint32_t *chunk_first; /* [n_chunks + 1] */
+    double enough_s; /* stop once the step is known to be at least this; 0: never */
 };
 
 struct hyd_sim {
@@ -47,6 +53,7 @@ struct hyd_sim {
     uint32_t n_ranks;
     double *stage_s; /* [n_stages][n_ranks] when the rank is free */
     double *slot_s; /* [n_slots][n_ranks] */
+    double *end_s; /* [n_ranks] when it was done in the last run */
 };
 
 HYD_MUST_CHECK hyd_status hyd_sim_init(struct hyd_sim *sim,
@@ -54,7 +61,7 @@ HYD_MUST_CHECK hyd_status hyd_sim_init(struct hyd_sim *sim,
                                        uint32_t n_ranks, struct hyd_arena *arena,
                                        struct hyd_error *err);
 
-/* Seconds until the last rank is done. */
+/* Seconds until the last rank is done; with enough_s at least that, or the step. */
 double hyd_sim_run(struct hyd_sim *sim, const struct hyd_sim_cells *cells);
 
 /* When one rank was done in the last run, on whichever stage is last. */
@@ -71,8 +78,16 @@ HYD_MUST_CHECK hyd_status hyd_sim_cells_of(const struct hyd_plan_input *in,
                                            struct hyd_error *err);
 
 /*
+ * The same cells in chunks of ranks that no group joins with others: faster to run, and
+ * a run may stop early. Arrays come from the arena; with a barrier nothing is split.
+ */
+HYD_MUST_CHECK hyd_status hyd_sim_split(const struct hyd_sim_cells *cells,
+                                        struct hyd_arena *arena,
+                                        struct hyd_sim_cells *ret_cells);
+
+/*
  * Whole seconds of each cell, [n_microbatches][n_ranks]: local and groups together. As
- * local_s of cells without groups it simulates every rank alone.
+ * local_s of cells without groups it simulates every rank alone. Cells are not split.
  */
 void hyd_sim_loads(const struct hyd_sim_cells *cells, double *ret_load_s);
 

@@ -11,9 +11,13 @@
 #include <string.h>
 
 #include "scheduler/core/cost.h"
+#include "scheduler/core/line.h"
 #include "scheduler/core/order.h"
 
 #include "common/base/banned.h"
+
+/* Below 1 by more than rounding. */
+static const double SURE = 1.0 - 1e-12;
 
 struct cells {
     const struct hyd_trial_bench *bench;
@@ -23,6 +27,7 @@ struct cells {
     struct hyd_sim_group *group;
     uint32_t n_groups;
     double *hottest_s; /* [n_microbatches] */
+    double *mean_s; /* [n_microbatches] of all ranks */
 };
 
 hyd_status hyd_trial_bench_init(struct hyd_trial_bench *bench,
@@ -87,6 +92,7 @@ static void close_microbatch(struct cells *cells, uint32_t m, double *load_s)
     const double cell_s = cells->bench->in->cost->cell_s;
     double *local_s = cells->local_s + (size_t)m * table->n_ranks;
     double hottest_s = 0.0;
+    double all_s = 0.0;
 
     memcpy(load_s, local_s, table->n_ranks * sizeof *load_s);
     cells->first[m] = cells->n_groups;
@@ -116,8 +122,10 @@ static void close_microbatch(struct cells *cells, uint32_t m, double *load_s)
             load_s[r] += fixed_s;
         }
         hottest_s = load_s[r] > hottest_s ? load_s[r] : hottest_s;
+        all_s += load_s[r];
     }
     cells->hottest_s[m] = hottest_s;
+    cells->mean_s[m] = all_s / table->n_ranks;
 }
 
 static hyd_status make_cells(struct cells *cells, const struct hyd_placement *placement,
@@ -133,8 +141,9 @@ static hyd_status make_cells(struct cells *cells, const struct hyd_placement *pl
         hyd_arena_take_zeroed(arena, (size_t)n_mb * n_ranks, sizeof *cells->local_s);
     cells->first = hyd_arena_take(arena, (size_t)n_mb + 1, sizeof *cells->first);
     cells->hottest_s = hyd_arena_take(arena, n_mb, sizeof *cells->hottest_s);
+    cells->mean_s = hyd_arena_take(arena, n_mb, sizeof *cells->mean_s);
     if (load_s == NULL || cells->local_s == NULL || cells->first == NULL ||
-        cells->hottest_s == NULL) {
+        cells->hottest_s == NULL || cells->mean_s == NULL) {
         return HYD_ERR_NO_MEMORY;
     }
     st = add_up(cells, placement, arena, &most_groups);
@@ -152,6 +161,52 @@ static hyd_status make_cells(struct cells *cells, const struct hyd_placement *pl
     return HYD_OK;
 }
 
+/*
+ * No plan is faster than its mean rank alone (scheduler/README.md, 22): is that long
+ * enough already?
+ */
+static hyd_status line_of_mean(const struct hyd_trial_bench *bench,
+                               const double *mean_s, const uint32_t *order,
+                               struct hyd_arena *arena, double *ret_step_s)
+{
+    const uint32_t n_mb = bench->n_microbatches;
+    double *level_s = hyd_arena_take(arena, n_mb, sizeof *level_s);
+    double *scratch =
+        hyd_arena_take(arena, hyd_line_scratch(&bench->program), sizeof *scratch);
+
+    if (level_s == NULL || scratch == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    for (uint32_t k = 0; k < n_mb; k++) {
+        level_s[k] = mean_s[order[k]];
+    }
+    *ret_step_s = hyd_line_step(&bench->program, level_s, scratch) * SURE;
+    return HYD_OK;
+}
+
+static hyd_status simulate(struct hyd_trial_bench *bench, const struct cells *cells,
+                           const uint32_t *order, struct hyd_arena *arena,
+                           double *ret_step_s)
+{
+    const struct hyd_sim_cells whole = {
+        .n_ranks = bench->table->n_ranks,
+        .n_microbatches = bench->n_microbatches,
+        .local_s = cells->local_s,
+        .first_group = cells->first,
+        .group = cells->group,
+        .order = order,
+        .barrier = bench->in->options.dp_barrier,
+        .enough_s = bench->enough_s,
+    };
+    struct hyd_sim_cells split;
+    hyd_status st = hyd_sim_split(&whole, arena, &split);
+
+    if (st == HYD_OK) {
+        *ret_step_s = hyd_sim_run(&bench->sim, &split);
+    }
+    return st;
+}
+
 hyd_status hyd_trial_run(struct hyd_trial_bench *bench,
                          const struct hyd_placement *placement, const double *share,
                          struct hyd_arena *arena, uint32_t *ret_order,
@@ -159,24 +214,19 @@ hyd_status hyd_trial_run(struct hyd_trial_bench *bench,
 {
     const struct hyd_arena_mark mark = hyd_arena_mark(arena);
     struct cells cells = {.bench = bench};
+    bool is_known = false;
     hyd_status st = make_cells(&cells, placement, arena);
 
     if (st == HYD_OK) {
         st = hyd_order_by_profile(cells.hottest_s, share, bench->n_microbatches, arena,
                                   ret_order);
     }
-    if (st == HYD_OK) {
-        const struct hyd_sim_cells sim_cells = {
-            .n_ranks = bench->table->n_ranks,
-            .n_microbatches = bench->n_microbatches,
-            .local_s = cells.local_s,
-            .first_group = cells.first,
-            .group = cells.group,
-            .order = ret_order,
-            .barrier = bench->in->options.dp_barrier,
-        };
-
-        *ret_step_s = hyd_sim_run(&bench->sim, &sim_cells);
+    if (st == HYD_OK && bench->enough_s > 0.0) {
+        st = line_of_mean(bench, cells.mean_s, ret_order, arena, ret_step_s);
+        is_known = *ret_step_s >= bench->enough_s;
+    }
+    if (st == HYD_OK && !is_known) {
+        st = simulate(bench, &cells, ret_order, arena, ret_step_s);
     }
     hyd_arena_rewind(arena, mark);
     return st;

@@ -78,8 +78,10 @@ static bool fill(const struct search *s, double *local_s, uint32_t *first_group,
             const double sum_s = fill_block(s, m, b, tokens);
 
             if (sum_s > 0.0) {
-                group[n_groups++] = (struct hyd_sim_group){
-                    s->block[b].first, s->block[b].n_ranks, false, sum_s};
+                group[n_groups++] =
+                    (struct hyd_sim_group){.first = s->block[b].first,
+                                           .n_ranks = s->block[b].n_ranks,
+                                           .seconds = sum_s};
             }
         }
     }

@@ -222,6 +222,113 @@ static void simulator_equals_a_slow_one(void **state)
                  NULL);
 }
 
+enum { WIDE_R = 300, WIDE_M = 3, WIDE_GROUPS = 40 };
+
+struct wide {
+    uint32_t n_ranks;
+    double local_s[WIDE_M * WIDE_R];
+    uint32_t first_group[WIDE_M + 1];
+    struct hyd_sim_group group[WIDE_M * WIDE_GROUPS];
+    uint32_t rank[WIDE_M * WIDE_R];
+};
+
+/* Wide groups first, as plans list them, or in any order; a few that are scattered. */
+static void random_wide(struct hyd_rng *rng, struct wide *w)
+{
+    const bool any_order = hyd_rng_below(rng, 4) == 0;
+    uint32_t n_groups = 0;
+    uint32_t n_entries = 0;
+
+    w->n_ranks = 1 + hyd_rng_below(rng, WIDE_R);
+    for (uint32_t m = 0; m < WIDE_M; m++) {
+        uint32_t d = 1 + hyd_rng_below(rng, 1U << hyd_rng_below(rng, 8));
+
+        w->first_group[m] = n_groups;
+        for (uint32_t r = 0; r < w->n_ranks; r++) {
+            w->local_s[m * w->n_ranks + r] = hyd_rng_unit(rng);
+        }
+        for (uint32_t g = hyd_rng_below(rng, WIDE_GROUPS); g > 0; g--) {
+            struct hyd_sim_group *group = &w->group[n_groups];
+
+            d = any_order ? 1 + hyd_rng_below(rng, 64) : d - hyd_rng_below(rng, 4) / 3;
+            if (d == 0 || d > w->n_ranks) {
+                continue;
+            }
+            *group = (struct hyd_sim_group){
+                .first = hyd_rng_below(rng, w->n_ranks / d) * d,
+                .n_ranks = d,
+                .seconds = hyd_rng_unit(rng),
+            };
+            if (any_order && g == 1) {
+                group->scattered = true;
+                group->first = n_entries;
+                for (uint32_t k = 0; k < d; k++) {
+                    w->rank[n_entries++] = w->n_ranks - 1 - k;
+                }
+            }
+            n_groups++;
+        }
+    }
+    w->first_group[WIDE_M] = n_groups;
+}
+
+static const char *split_cells_run_the_same(struct hyd_rng *rng, void *ctx)
+{
+    static struct wide w;
+    const struct hyd_pipeline shape = {3, 1, 3, WIDE_M, 2.0, false, false};
+    struct hyd_pipeline_program program;
+    struct hyd_arena arena;
+    struct hyd_sim sim;
+    struct hyd_sim_cells cells;
+    struct hyd_sim_cells split;
+    double end_s[WIDE_R];
+    double want_s = 0.0;
+    double got_s = 0.0;
+
+    (void)ctx;
+    random_wide(rng, &w);
+    hyd_arena_init(&arena, hyd_alloc_system());
+    cells = (struct hyd_sim_cells){.n_ranks = w.n_ranks,
+                                   .n_microbatches = WIDE_M,
+                                   .local_s = w.local_s,
+                                   .first_group = w.first_group,
+                                   .group = w.group,
+                                   .rank = w.rank};
+    if (hyd_pipeline_program(&shape, &arena, &program, NULL) != HYD_OK ||
+        hyd_sim_init(&sim, &program, w.n_ranks, &arena, NULL) != HYD_OK ||
+        hyd_sim_split(&cells, &arena, &split) != HYD_OK) {
+        return "no memory";
+    }
+    want_s = hyd_sim_run(&sim, &cells);
+    for (uint32_t r = 0; r < w.n_ranks; r++) {
+        end_s[r] = hyd_sim_rank_end_s(&sim, r);
+    }
+    got_s = hyd_sim_run(&sim, &split);
+    for (uint32_t r = 0; r < w.n_ranks; r++) {
+        if (hyd_sim_rank_end_s(&sim, r) != end_s[r]) {
+            return hyd_prop_reason("rank %u of %u ends at %.17g instead of %.17g", r,
+                                   w.n_ranks, hyd_sim_rank_end_s(&sim, r), end_s[r]);
+        }
+    }
+    split.enough_s = want_s * (0.5 + hyd_rng_unit(rng));
+    if (got_s == want_s) {
+        const double least_s = split.enough_s < want_s ? split.enough_s : want_s;
+
+        got_s = hyd_sim_run(&sim, &split);
+        got_s = got_s >= least_s && got_s <= want_s ? want_s : got_s;
+    }
+    hyd_arena_release(&arena);
+    return got_s == want_s ? NULL
+                           : hyd_prop_reason("%u ranks in %u chunks: %.17g, not %.17g",
+                                             w.n_ranks, split.n_chunks, got_s, want_s);
+}
+
+static void simulator_runs_split_cells_the_same(void **state)
+{
+    (void)state;
+    hyd_prop_run("split_cells_run_the_same", 300, split_cells_run_the_same, NULL);
+}
+
 /* Two ranks, one microbatch each way round: the group makes the fast rank wait. */
 static void simulator_makes_members_wait_for_each_other(void **state)
 {
@@ -259,6 +366,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(simulator_equals_a_slow_one),
+        cmocka_unit_test(simulator_runs_split_cells_the_same),
         cmocka_unit_test(simulator_makes_members_wait_for_each_other),
     };
 

@@ -138,8 +138,35 @@ static uint64_t rounded_down(uint32_t tokens)
     return (uint64_t)(tokens >> bits) << bits;
 }
 
+static void add_to_runs(struct bounds *b, double tokens, double extra_s, double n_seqs)
+{
+    struct run *last = b->n_runs > 0 ? &b->run[b->n_runs - 1] : NULL;
+
+    if (last != NULL && !(last->tokens < tokens) && !(last->tokens > tokens) &&
+        !(last->extra_s < extra_s) && !(last->extra_s > extra_s)) {
+        last->n_seqs += n_seqs;
+    } else {
+        b->run[b->n_runs++] =
+            (struct run){.tokens = tokens, .extra_s = extra_s, .n_seqs = n_seqs};
+    }
+}
+
+/* Runs of about the same length together. */
+static void coarsen_runs(struct bounds *b)
+{
+    const uint32_t n = b->n_runs;
+
+    b->n_runs = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct run run = b->run[i];
+
+        add_to_runs(b, (double)rounded_down((uint32_t)run.tokens), run.extra_s,
+                    run.n_seqs);
+    }
+}
+
 /* Sequences of the same length and extra work, together. */
-static hyd_status make_runs(struct bounds *b, bool coarse)
+static hyd_status make_runs(struct bounds *b)
 {
     const struct hyd_batch *batch = &b->in->batch;
     uint64_t *key = hyd_arena_take(b->arena, batch->n_seqs, sizeof *key);
@@ -149,11 +176,9 @@ static hyd_status make_runs(struct bounds *b, bool coarse)
         return HYD_ERR_NO_MEMORY;
     }
     for (size_t i = 0; i < batch->n_seqs; i++) {
-        const uint32_t l = batch->length_tokens[i];
-
-        key[i] = (coarse ? rounded_down(l) : l) << ID_BITS | i;
+        key[i] = (uint64_t)batch->length_tokens[i] << ID_BITS | i;
     }
-    hyd_sort_u64(key, scratch, batch->n_seqs);
+    hyd_sort_u64_above(key, scratch, batch->n_seqs, ID_BITS);
     b->run = hyd_arena_take(b->arena, batch->n_seqs, sizeof *b->run);
     if (b->run == NULL) {
         return HYD_ERR_NO_MEMORY;
@@ -162,17 +187,9 @@ static hyd_status make_runs(struct bounds *b, bool coarse)
     for (size_t i = 0; i < batch->n_seqs; i++) {
         const double tokens = (double)(key[i] >> ID_BITS);
         const size_t id = key[i] & (((uint64_t)1 << ID_BITS) - 1);
-        const double extra_s =
-            batch->extra_work_s != NULL ? batch->extra_work_s[id] : 0.0;
-        struct run *last = b->n_runs > 0 ? &b->run[b->n_runs - 1] : NULL;
 
-        if (last != NULL && !(last->tokens < tokens) && !(last->tokens > tokens) &&
-            !(last->extra_s < extra_s) && !(last->extra_s > extra_s)) {
-            last->n_seqs += 1.0;
-        } else {
-            b->run[b->n_runs++] =
-                (struct run){.tokens = tokens, .extra_s = extra_s, .n_seqs = 1.0};
-        }
+        add_to_runs(b, tokens,
+                    batch->extra_work_s != NULL ? batch->extra_work_s[id] : 0.0, 1.0);
     }
     return HYD_OK;
 }
@@ -338,12 +355,12 @@ static hyd_status measure(struct bounds *b, const struct hyd_plan *plan,
     }
     b->capacity *= plan->n_microbatches;
     if (st == HYD_OK) {
-        st = make_runs(b, false);
-    }
-    if (st == HYD_OK && b->n_runs > MANY_RUNS) {
-        st = make_runs(b, true);
+        st = make_runs(b);
     }
     if (st == HYD_OK) {
+        if (b->n_runs > MANY_RUNS) {
+            coarsen_runs(b);
+        }
         measure_runs(b);
         st = hottest_cell(b, ret_hottest_s);
     }
@@ -377,7 +394,11 @@ static hyd_status giant_step(const struct bounds *b,
     const double m = program->shape.n_microbatches;
     const double through = hyd_pipeline_through(program);
     double least_s = HUGE_VAL;
+    struct hyd_line_mixes mixes;
 
+    if (hyd_line_giant_mixes(program, b->arena, &mixes) != HYD_OK) {
+        return HYD_ERR_NO_MEMORY;
+    }
     for (uint32_t k = b->n_degrees; k-- > 0;) {
         const double giant_s = time_at(b, k, b->giant) + b->in->cost->cell_s;
         const double share = (double)b->degree[k] / b->in->pool.n_ranks;
@@ -387,9 +408,7 @@ static hyd_status giant_step(const struct bounds *b,
         if (!(giant_s * through < least_s)) {
             continue; /* this alone is a bound: a smaller one is known, or it cannot be */
         }
-        if (hyd_line_giant(program, giant_s, rank_s / m, b->arena, &giant) != HYD_OK) {
-            return HYD_ERR_NO_MEMORY;
-        }
+        giant = hyd_line_giant(&mixes, giant_s, rank_s / m);
         step_s = giant_on(&giant, giant_s, share, rank_s, base_s / rank_s);
         step_s = step_s > base_s ? step_s : base_s;
         least_s = step_s < least_s ? step_s : least_s;

@@ -329,16 +329,74 @@ uint32_t hyd_degree_of(const struct hyd_degree_table *table, double tokens,
     return best != HYD_NO_DEGREE ? best : fastest(table, tokens, extra_s);
 }
 
+hyd_status hyd_degree_keep_times(struct hyd_degree_table *table,
+                                 const struct hyd_seqs *seqs, struct hyd_arena *arena)
+{
+    const size_t n = (size_t)seqs->n_runs * table->n_rows;
+
+    table->run_s = hyd_arena_take(arena, n, sizeof *table->run_s);
+    if (table->run_s == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < n; i++) {
+        table->run_s[i] = -1.0;
+    }
+    return HYD_OK;
+}
+
+double hyd_degree_run_s(const struct hyd_degree_table *table,
+                        const struct hyd_seqs *seqs, uint32_t run, uint32_t row)
+{
+    double *kept_s = NULL;
+
+    if (table->run_s == NULL) {
+        return hyd_degree_s(table, row, seqs->tokens[run], seqs->extra_s[run]);
+    }
+    kept_s = &table->run_s[(size_t)run * table->n_rows + row];
+    if (*kept_s < 0.0) {
+        *kept_s = hyd_degree_s(table, row, seqs->tokens[run], seqs->extra_s[run]);
+    }
+    return *kept_s;
+}
+
+/* hyd_degree_of for a run, from times that are kept. */
+static uint32_t degree_of_run(const struct hyd_degree_table *table,
+                              const struct hyd_seqs *seqs, uint32_t run,
+                              double target_s)
+{
+    const double tokens = seqs->tokens[run];
+    const double sure_s = seqs->work_s[run] * SURE;
+    double least_area = DBL_MAX;
+    uint32_t best = HYD_NO_DEGREE;
+
+    for (uint32_t k = 0; k < table->n_rows; k++) {
+        const double d = table->row[k].d;
+
+        /* A shard is never faster than its share of the work. */
+        if (sure_s <= target_s * d && tokens / d <= table->cap_tokens) {
+            const double time_s = hyd_degree_run_s(table, seqs, run, k);
+
+            if (time_s <= target_s && d * time_s < least_area) {
+                least_area = d * time_s;
+                best = k;
+            }
+        }
+    }
+    return best != HYD_NO_DEGREE ? best : fastest(table, tokens, seqs->extra_s[run]);
+}
+
 void hyd_degree_choose(const struct hyd_degree_table *table,
                        const struct hyd_seqs *seqs, double target_s, uint8_t *ret_row)
 {
+    const bool has_one = table->row[0].d == 1;
+
     for (uint32_t k = 0; k < seqs->n_runs; k++) {
-        if (seqs->by_length && k > 0 && ret_row[k - 1] == 0 && table->row[0].d == 1 &&
-            seqs->work_s[k] <= target_s) {
+        /* Splitting only adds. */
+        if (has_one && seqs->work_s[k] <= target_s &&
+            seqs->tokens[k] <= table->cap_tokens) {
             ret_row[k] = 0;
         } else {
-            ret_row[k] = (uint8_t)hyd_degree_of(table, seqs->tokens[k],
-                                                seqs->extra_s[k], target_s);
+            ret_row[k] = (uint8_t)degree_of_run(table, seqs, k, target_s);
         }
     }
 }

@@ -41,6 +41,8 @@ struct hyd_degree_table {
     uint32_t n_ranks;
     double cap_tokens; /* with the slack that sums of l/d need */
     double best_speed; /* of the fastest rank */
+    double
+        *run_s; /* [n_runs][n_rows] seconds of a shard; < 0: not asked for; or NULL */
 };
 
 HYD_MUST_CHECK hyd_status hyd_degree_table_init(const struct hyd_plan_input *in,
@@ -52,6 +54,15 @@ HYD_MUST_CHECK hyd_status hyd_degree_table_init(const struct hyd_plan_input *in,
 /* Seconds of a shard at a row, with the best u of the row. */
 double hyd_degree_s(const struct hyd_degree_table *table, uint32_t row, double tokens,
                     double extra_s);
+
+/* From now on each time that hyd_degree_run_s gives is worked out once. */
+HYD_MUST_CHECK hyd_status hyd_degree_keep_times(struct hyd_degree_table *table,
+                                                const struct hyd_seqs *seqs,
+                                                struct hyd_arena *arena);
+
+/* Seconds of a shard of a run at a row: hyd_degree_s, looked up where it is known. */
+double hyd_degree_run_s(const struct hyd_degree_table *table,
+                        const struct hyd_seqs *seqs, uint32_t run, uint32_t row);
 
 /* First rank of a block, 0 <= block < n_blocks. */
 uint32_t hyd_degree_block(const struct hyd_degree *degree, uint32_t block);

@@ -17,7 +17,7 @@
 
 #include "common/base/banned.h"
 
-enum { N_GAINS = 12, N_STEPS = 12 };
+enum { N_STEPS = 12 };
 
 /* Above so many microbatches only gains that let far positions go are tried: others need
  * a walk over all positions for each position. */
@@ -125,66 +125,73 @@ static double giant_coefficient(const struct hyd_pipeline_program *program, doub
     return least;
 }
 
-static hyd_status bound_1f1b(const struct hyd_pipeline_program *program, double giant_s,
-                             double mean_s, struct hyd_arena *arena,
-                             struct hyd_line_giant *ret_bound)
+static hyd_status mix_1f1b(const struct hyd_pipeline_program *program,
+                           struct hyd_arena *arena, struct hyd_line_mixes *mixes)
 {
     const struct hyd_arena_mark mark = hyd_arena_mark(arena);
     const uint32_t n = program->shape.n_microbatches;
     const double b = program->share[HYD_PIPELINE_BACKWARD];
     const double most = n > MANY_MICROBATCHES ? 0.0 : MOST_CELLS / n;
-    const double rest_s = mean_s * n > giant_s ? mean_s * n - giant_s : 0.0;
     double *up = hyd_arena_take(arena, n, sizeof *up);
     double *down = hyd_arena_take(arena, n, sizeof *down);
     double *weight = hyd_arena_take(arena, n, sizeof *weight);
-    double best_s = 0.0;
 
     if (up == NULL || down == NULL || weight == NULL) {
         return HYD_ERR_NO_MEMORY;
     }
-    for (int g = 0; g < N_GAINS; g++) {
+    for (int g = 0; g < HYD_LINE_MIXES; g++) {
         /* From "the others are passed by as they like" to what all might have. */
-        const double e = -b + (b + most) * g / (N_GAINS - 1);
+        const double e = -b + (b + most) * g / (HYD_LINE_MIXES - 1);
         const double c = giant_coefficient(program, e, up, down, weight);
 
-        if (c > 0.0 && c * giant_s + (1.0 + e) * rest_s > best_s) {
-            best_s = c * giant_s + (1.0 + e) * rest_s;
-            ret_bound->slope = 1.0 + e;
-            ret_bound->offset_s = (c - 1.0 - e) * giant_s;
+        if (c > 0.0) {
+            mixes->gain[mixes->n] = e;
+            mixes->at_giant[mixes->n++] = c;
         }
     }
     hyd_arena_rewind(arena, mark);
     return HYD_OK;
 }
 
-hyd_status hyd_line_giant(const struct hyd_pipeline_program *program, double giant_s,
-                          double mean_s, struct hyd_arena *arena,
-                          struct hyd_line_giant *ret_bound)
+hyd_status hyd_line_giant_mixes(const struct hyd_pipeline_program *program,
+                                struct hyd_arena *arena,
+                                struct hyd_line_mixes *ret_mixes)
 {
     const struct hyd_pipeline *shape = &program->shape;
-    /* Stages that cost no less than the cheapest take no less than stages like it. */
-    const double least = hyd_pipeline_costs(shape).least;
-    const double sum_s = mean_s * shape->n_microbatches > giant_s
-                             ? mean_s * shape->n_microbatches
-                             : giant_s;
-    struct hyd_line_giant equal = {0.0, 0.0};
-    hyd_status st = HYD_OK;
 
     /* Up through all stages and down again; weight gradients once. */
-    *ret_bound =
-        (struct hyd_line_giant){.offset_s = giant_s * hyd_pipeline_through(program)};
+    *ret_mixes = (struct hyd_line_mixes){
+        .through = hyd_pipeline_through(program),
+        .least_cost = hyd_pipeline_costs(shape).least,
+        .n_cells = shape->n_microbatches,
+    };
     if (shape->n_stages == 1 || shape->n_chunks > 1 || shape->forward_only ||
         shape->zero_bubble) {
         return HYD_OK;
     }
-    st = bound_1f1b(program, giant_s, mean_s, arena, &equal);
-    if (st != HYD_OK) {
-        return st;
+    return mix_1f1b(program, arena, ret_mixes);
+}
+
+struct hyd_line_giant hyd_line_giant(const struct hyd_line_mixes *mixes, double giant_s,
+                                     double mean_s)
+{
+    /* Stages that cost no less than the cheapest take no less than stages like it. */
+    const double least = mixes->least_cost;
+    const double all_s = mean_s * mixes->n_cells;
+    const double rest_s = all_s > giant_s ? all_s - giant_s : 0.0;
+    struct hyd_line_giant bound = {.offset_s = mixes->through * giant_s};
+    double best_s = bound.offset_s;
+
+    for (uint32_t k = 0; k < mixes->n; k++) {
+        const double e = mixes->gain[k];
+        const double c = mixes->at_giant[k];
+        const double line_s = least * (c * giant_s + (1.0 + e) * rest_s);
+
+        if (line_s >= best_s) {
+            best_s = line_s;
+            bound.slope = least * (1.0 + e);
+            bound.offset_s = least * (c - 1.0 - e) * giant_s;
+        }
     }
-    equal.offset_s *= least;
-    equal.slope *= least;
-    if (equal.offset_s + equal.slope * sum_s >= ret_bound->offset_s) {
-        *ret_bound = equal;
-    }
-    return HYD_OK;
+    return bound;
 }

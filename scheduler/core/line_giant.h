@@ -8,6 +8,7 @@
  *          rest is largest; the worst position counts.
  * Shapes   ret_slope, ret_offset_s: a line whose cells add up to sum_s and hold the giant
  *          takes at least offset + slope * sum_s, for any sum_s.
+ *          What does not depend on the giant is worked out once, by mixes.
  * Errors   HYD_ERR_NO_MEMORY
  * Owns     scratch comes from the arena and is given back.
  * Threads  reentrant.
@@ -21,16 +22,30 @@
 #include "common/base/error.h"
 #include "scheduler/core/pipeline.h"
 
+enum { HYD_LINE_MIXES = 12 };
+
+/* Mixes of paths: (1 + gain) for each cell of the others, at_giant for the giant's. */
+struct hyd_line_mixes {
+    double through; /* what the giant alone takes, times its cell */
+    double gain[HYD_LINE_MIXES];
+    double at_giant[HYD_LINE_MIXES];
+    uint32_t n;
+    uint32_t n_cells; /* M */
+    double least_cost; /* of the cheapest stage */
+};
+
 struct hyd_line_giant {
     double offset_s;
     double slope;
 };
 
+HYD_MUST_CHECK hyd_status
+hyd_line_giant_mixes(const struct hyd_pipeline_program *program,
+                     struct hyd_arena *arena, struct hyd_line_mixes *ret_mixes);
+
 /* mean_s: about what the cells will be in the mean; it decides which mix is good, not
  * whether it holds. */
-HYD_MUST_CHECK hyd_status hyd_line_giant(const struct hyd_pipeline_program *program,
-                                         double giant_s, double mean_s,
-                                         struct hyd_arena *arena,
-                                         struct hyd_line_giant *ret_bound);
+struct hyd_line_giant hyd_line_giant(const struct hyd_line_mixes *mixes, double giant_s,
+                                     double mean_s);
 
 #endif

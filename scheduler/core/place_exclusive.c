@@ -23,13 +23,12 @@ struct want {
     uint32_t run;
     uint32_t level; /* least */
     double tokens;
-    double extra_s;
     double work_s;
 };
 
 static double time_at(const struct hyd_tiles *x, const struct want *want, uint32_t k)
 {
-    return hyd_degree_s(x->in->table, x->level[k].row, want->tokens, want->extra_s);
+    return hyd_degree_run_s(x->in->table, x->in->seqs, want->run, x->level[k].row);
 }
 
 /* Rows whose degrees divide each other, doubling but for the step to the whole pool. */
@@ -48,8 +47,11 @@ static void choose_levels(struct hyd_tiles *x)
 
         if (degree->d % below == 0 && is_step && degree->node == 0 &&
             (!must_tile || table->n_ranks % degree->d == 0)) {
-            x->level[x->n_levels++] =
-                (struct hyd_tile_level){.row = row, .d = degree->d};
+            x->level[x->n_levels++] = (struct hyd_tile_level){
+                .row = row,
+                .d = degree->d,
+                .least_tokens = x->in->seqs->least_tokens / degree->d,
+            };
         }
     }
 }
@@ -66,7 +68,10 @@ static hyd_status take_all(struct hyd_tiles *x, struct hyd_arena *arena)
     x->aside = hyd_arena_take(arena, n_mb, sizeof *x->aside);
     x->middle = hyd_arena_take(arena, n_mb, sizeof *x->middle);
     x->tile_of = hyd_arena_take(arena, x->in->seqs->n_seqs, sizeof *x->tile_of);
-    if (open == NULL || x->tile == NULL || x->free_ranks == NULL || x->aside == NULL ||
+    x->single_first = hyd_arena_take(arena, (size_t)n_mb + 1, sizeof *x->single_first);
+    x->single_next = hyd_arena_take(arena, n_mb, sizeof *x->single_next);
+    if (x->single_first == NULL || x->single_next == NULL || open == NULL ||
+        x->tile == NULL || x->free_ranks == NULL || x->aside == NULL ||
         x->middle == NULL || x->tile_of == NULL) {
         return HYD_ERR_NO_MEMORY;
     }
@@ -92,24 +97,29 @@ static hyd_status take_all(struct hyd_tiles *x, struct hyd_arena *arena)
     return HYD_OK;
 }
 
-static uint32_t add_tile(struct hyd_tiles *x, uint32_t microbatch, uint32_t level)
+static void make_tile(struct hyd_tiles *x, uint32_t id, uint32_t place, uint32_t level)
 {
-    x->free_ranks[microbatch] -= x->level[level].d;
-    x->tile[x->n_tiles] = (struct hyd_tile){
+    const uint32_t microbatch = x->middle[place];
+
+    x->tile[id] = (struct hyd_tile){
         .microbatch = microbatch,
+        .place = place,
         .level = level,
         .load_s = (x->most_share - x->in->share[microbatch]) * x->in->target_s,
         .room_tokens = x->in->table->cap_tokens,
     };
-    return x->n_tiles++;
 }
 
-/* The top of a level becomes its least loaded block with room for the shard. */
-static bool settle(struct hyd_tiles *x, uint32_t k, double shard_tokens)
+/* The top of a level becomes its least loaded block with room for the sequence. */
+static bool settle(struct hyd_tiles *x, uint32_t k, double tokens)
 {
     struct hyd_tile_level *level = &x->level[k];
-    const double least_tokens = x->in->seqs->least_tokens / level->d;
+    double shard_tokens = 0.0;
 
+    if (level->live.n_items + level->parked.n_items == 0) {
+        return false;
+    }
+    shard_tokens = tokens / level->d;
     while (level->parked.n_items > 0 &&
            -hyd_heap_top_key(&level->parked) >= shard_tokens) {
         const uint32_t id = (uint32_t)hyd_heap_pop(&level->parked).id;
@@ -126,7 +136,7 @@ static bool settle(struct hyd_tiles *x, uint32_t k, double shard_tokens)
         }
         x->placement->n_pops++;
         (void)hyd_heap_pop(&level->live);
-        if (room >= least_tokens) {
+        if (room >= level->least_tokens) {
             hyd_heap_push(&level->parked, -room, id);
         }
     }
@@ -145,7 +155,11 @@ static uint32_t join(struct hyd_tiles *x, const struct want *want, uint32_t *ret
         double time_s = 0.0;
         double value_s = 0.0;
 
-        if (!settle(x, k, want->tokens / x->level[k].d)) {
+        if (x->level[k].parked.n_items == 0 && x->level[k].live.n_items > 0 &&
+            hyd_heap_top_key(&x->level[k].live) >= best_s) {
+            continue; /* and what has room is no less loaded */
+        }
+        if (!settle(x, k, want->tokens)) {
             continue;
         }
         value_s = hyd_heap_top_key(&x->level[k].live);
@@ -185,7 +199,9 @@ static uint32_t open_tile(struct hyd_tiles *x, const struct want *want)
 
         x->placement->n_pops++;
         if (x->free_ranks[m] >= d) {
-            found = add_tile(x, m, want->level);
+            x->free_ranks[m] -= d;
+            found = x->n_tiles++;
+            make_tile(x, found, top, want->level);
             hyd_heap_replace_top(&x->open, -(double)x->free_ranks[m] * x->in->share[m]);
         } else if (x->free_ranks[m] > 0) {
             x->aside[n_aside++] = hyd_heap_pop(&x->open);
@@ -209,7 +225,7 @@ static uint32_t least_late(struct hyd_tiles *x, const struct want *want,
     uint32_t best = NO_BLOCK;
 
     for (uint32_t k = want->level; k < x->n_levels; k++) {
-        if (settle(x, k, want->tokens / x->level[k].d)) {
+        if (settle(x, k, want->tokens)) {
             const double end_s =
                 hyd_heap_top_key(&x->level[k].live) + time_at(x, want, k);
 
@@ -223,17 +239,45 @@ static uint32_t least_late(struct hyd_tiles *x, const struct want *want,
     return best;
 }
 
+/* All free ranks become single blocks; the first of each microbatch stands for all. */
 static void open_singles(struct hyd_tiles *x)
 {
     x->singles = true;
+    x->n_opened = x->n_tiles;
     for (uint32_t k = 0; k < x->in->n_microbatches; k++) {
-        const uint32_t m = x->middle[k];
+        const uint32_t n = x->free_ranks[x->middle[k]] / x->level[0].d;
+        const uint32_t id = x->n_tiles;
 
-        while (x->free_ranks[m] >= x->level[0].d) {
-            const uint32_t id = add_tile(x, m, 0);
-
+        x->single_first[k] = id;
+        x->single_next[k] = n > 0 ? id + 1 : id;
+        x->n_tiles += n;
+        x->free_ranks[x->middle[k]] -= n * x->level[0].d;
+        if (n > 0) {
+            make_tile(x, id, k, 0);
             hyd_heap_push(&x->level[0].live, x->tile[id].load_s, id);
         }
+    }
+    x->single_first[x->in->n_microbatches] = x->n_tiles;
+}
+
+/*
+ * The top of a level got a sequence. Where it stood for other singles the next of them
+ * has the old key and the least id of that key: it is the top.
+ */
+static void sink_top(struct hyd_tiles *x, uint32_t level, uint32_t id)
+{
+    struct hyd_heap *live = &x->level[level].live;
+    const uint32_t k = x->tile[id].place;
+
+    if (x->singles && id >= x->n_opened && id + 1 == x->single_next[k] &&
+        x->single_next[k] < x->single_first[k + 1]) {
+        const uint32_t next = x->single_next[k]++;
+
+        make_tile(x, next, k, 0);
+        hyd_heap_succeed_top(live, next);
+        hyd_heap_push(live, x->tile[id].load_s, id);
+    } else {
+        hyd_heap_replace_top(live, x->tile[id].load_s);
     }
 }
 
@@ -266,7 +310,7 @@ static hyd_status place_one(struct hyd_tiles *x, const struct want *want, uint32
     if (is_new) {
         hyd_heap_push(&x->level[level].live, tile->load_s, id);
     } else {
-        hyd_heap_replace_top(&x->level[level].live, tile->load_s);
+        sink_top(x, level, id);
     }
     return HYD_OK;
 }
@@ -292,7 +336,6 @@ static hyd_status place_all(struct hyd_tiles *x, const uint32_t *run_order)
             .run = run,
             .level = level_of(x, x->in->row[run]),
             .tokens = seqs->tokens[run],
-            .extra_s = seqs->extra_s[run],
             .work_s = seqs->work_s[run],
         };
 
@@ -338,6 +381,9 @@ hyd_status hyd_place_exclusive(const struct hyd_place_in *in, struct hyd_arena *
     if (st == HYD_OK) {
         hyd_place_run_order(in, run_order);
         st = place_all(x, run_order);
+    }
+    if (!x->singles) {
+        x->n_opened = x->n_tiles;
     }
     if (st == HYD_OK) {
         st = hyd_tiles_lay_out(x, arena);

@@ -10,6 +10,11 @@
  * may have room. A block that cannot take even the shortest sequence is dropped. So every
  * decision is that of a linear scan over all blocks (prop_place.c compares them).
  *
+ * Cells mostly outnumber sequences, so blocks enter their heap late. The blocks of one
+ * microbatch start with the same load: the first that holds nothing stands in for all
+ * blocks behind it, whose loads are no less and whose ids are larger. When it is used or
+ * found used, the blocks up to the next such one enter.
+ *
  * Where ranks differ in speed a degree has one live heap per speed class: the order of
  * loads is the order of ends inside a class only.
  */
@@ -24,6 +29,7 @@ struct grid {
     struct hyd_heap live[HYD_SPEED_CLASSES]; /* by load */
     struct hyd_heap parked; /* by -room, of all classes */
     double *slowest; /* [n_blocks] speed, or NULL: one class */
+    uint32_t *standing; /* [n_classes][n_microbatches] block that stands for the rest */
     uint32_t n_classes;
     bool made;
 };
@@ -38,13 +44,12 @@ struct mixed {
     double most_share;
     double least_speed;
     double most_speed;
-    uint32_t known_run; /* whose time at known_row is known_s */
-    uint32_t known_row;
-    double known_s;
+    uint32_t common; /* divides all degrees placed so far; 0: none was */
     struct grid grid[HYD_MAX_DEGREES];
 };
 
 struct block {
+    uint32_t place; /* of the microbatch, k-th from the middle */
     uint32_t microbatch;
     uint32_t number;
     uint32_t first;
@@ -53,13 +58,14 @@ struct block {
     double room_tokens;
 };
 
-/* A heap's id counts blocks, microbatches from the middle outwards. */
-static struct block look(const struct mixed *mixed, uint32_t row, uint32_t id)
+static struct block look_at(const struct mixed *mixed, uint32_t row, uint32_t place,
+                            uint32_t number)
 {
     const struct hyd_degree *degree = &mixed->in->table->row[row];
     struct block block = {
-        .microbatch = mixed->middle[id / degree->n_blocks],
-        .number = id % degree->n_blocks,
+        .place = place,
+        .microbatch = mixed->middle[place],
+        .number = number,
     };
     const double *load_s = NULL;
     const double *room = NULL;
@@ -70,11 +76,22 @@ static struct block look(const struct mixed *mixed, uint32_t row, uint32_t id)
     room = mixed->room_tokens + block.cell;
     block.load_s = load_s[0];
     block.room_tokens = room[0];
+    if (degree->node == 0 && mixed->common % degree->d == 0) {
+        return block; /* its ranks were always in the same groups */
+    }
     for (uint32_t k = 1; k < degree->d; k++) {
         block.load_s = load_s[k] > block.load_s ? load_s[k] : block.load_s;
         block.room_tokens = room[k] < block.room_tokens ? room[k] : block.room_tokens;
     }
     return block;
+}
+
+/* A heap's id counts blocks, microbatches from the middle outwards. */
+static struct block look(const struct mixed *mixed, uint32_t row, uint32_t id)
+{
+    const uint32_t n_blocks = mixed->in->table->row[row].n_blocks;
+
+    return look_at(mixed, row, id / n_blocks, id % n_blocks);
 }
 
 static uint32_t class_of(const struct mixed *mixed, const struct grid *grid,
@@ -103,12 +120,13 @@ static hyd_status take_heaps(struct mixed *mixed, uint32_t row)
     if (item == NULL || (mixed->in->speed != NULL && grid->slowest == NULL)) {
         return HYD_ERR_NO_MEMORY;
     }
-    for (uint32_t b = 0; b < degree->n_blocks; b++) {
-        if (grid->slowest != NULL) {
-            grid->slowest[b] = hyd_place_slowest(
-                mixed->in->speed, hyd_degree_block(degree, b), degree->d);
-        }
+    for (uint32_t b = 0; b < degree->n_blocks && grid->slowest != NULL; b++) {
+        grid->slowest[b] =
+            hyd_place_slowest(mixed->in->speed, hyd_degree_block(degree, b), degree->d);
         n_of[class_of(mixed, grid, b)] += n_mb;
+    }
+    if (grid->slowest == NULL) {
+        n_of[0] = n_mb * degree->n_blocks;
     }
     hyd_heap_init(&grid->parked, item, 0, n_mb * degree->n_blocks);
     item += n_mb * degree->n_blocks;
@@ -117,37 +135,113 @@ static hyd_status take_heaps(struct mixed *mixed, uint32_t row)
         item += n_of[c];
         grid->n_classes = n_of[c] > 0 ? c + 1 : grid->n_classes;
     }
-    return HYD_OK;
+    grid->standing =
+        hyd_arena_take(mixed->arena, grid->n_classes * n_mb, sizeof *grid->standing);
+    return grid->standing != NULL ? HYD_OK : HYD_ERR_NO_MEMORY;
 }
 
-static hyd_status make_grid(struct mixed *mixed, uint32_t row, double shard_tokens)
+/* Which block stands for the rest of a class in a microbatch, k-th from the middle. */
+static uint32_t *standing_of(const struct mixed *mixed, struct grid *grid,
+                             uint32_t class, uint32_t k)
+{
+    return &grid->standing[class * mixed->in->n_microbatches + k];
+}
+
+static double ramp_start_s(const struct mixed *mixed, uint32_t microbatch)
+{
+    return (mixed->most_share - mixed->in->share[microbatch]) * mixed->in->target_s;
+}
+
+static bool holds_something(const struct mixed *mixed, const struct block *block)
+{
+    return block->room_tokens < mixed->in->table->cap_tokens;
+}
+
+/*
+ * Blocks from `number` on enter, up to the first that holds nothing: that one stands for
+ * the rest and is left to the caller, who is told whether there is one.
+ */
+static bool enter(struct mixed *mixed, uint32_t row, uint32_t class, uint32_t k,
+                  uint32_t number)
 {
     const struct hyd_degree *degree = &mixed->in->table->row[row];
     const double least_tokens = mixed->in->seqs->least_tokens / degree->d;
-    const size_t n = (size_t)degree->n_blocks * mixed->in->n_microbatches;
+    struct grid *grid = &mixed->grid[row];
+
+    for (; number < degree->n_blocks; number++) {
+        struct block block;
+
+        if (class_of(mixed, grid, number) != class) {
+            continue;
+        }
+        block = look_at(mixed, row, k, number);
+        if (!holds_something(mixed, &block)) {
+            *standing_of(mixed, grid, class, k) = number;
+            return true;
+        }
+        if (block.room_tokens >= least_tokens) {
+            hyd_heap_push(&grid->live[class], block.load_s,
+                          k * degree->n_blocks + number);
+        }
+    }
+    *standing_of(mixed, grid, class, k) = degree->n_blocks;
+    return false;
+}
+
+static void enter_and_push(struct mixed *mixed, uint32_t row, uint32_t class,
+                           uint32_t k, uint32_t number)
+{
+    struct grid *grid = &mixed->grid[row];
+
+    if (enter(mixed, row, class, k, number)) {
+        hyd_heap_push(&grid->live[class], ramp_start_s(mixed, mixed->middle[k]),
+                      k * mixed->in->table->row[row].n_blocks +
+                          *standing_of(mixed, grid, class, k));
+    }
+}
+
+/* The block holds something now: if it stood for others, let the next ones in. */
+static void enter_next(struct mixed *mixed, uint32_t row, uint32_t class,
+                       const struct block *block)
+{
+    if (*standing_of(mixed, &mixed->grid[row], class, block->place) == block->number) {
+        enter_and_push(mixed, row, class, block->place, block->number + 1);
+    }
+}
+
+/*
+ * The top of a class is this block, and its load is load_s now. Where it stood for others
+ * the next to do so has the old key and the least id of that key: it is the top.
+ */
+static void sink_top(struct mixed *mixed, uint32_t row, uint32_t class,
+                     const struct block *block, double load_s)
+{
+    struct grid *grid = &mixed->grid[row];
+    struct hyd_heap *live = &grid->live[class];
+    const uint32_t *standing = standing_of(mixed, grid, class, block->place);
+    const uint32_t id = hyd_heap_top_id(live);
+
+    if (*standing == block->number &&
+        enter(mixed, row, class, block->place, block->number + 1)) {
+        hyd_heap_succeed_top(live, id - block->number + *standing);
+        hyd_heap_push(live, load_s, id);
+    } else {
+        hyd_heap_replace_top(live, load_s);
+    }
+}
+
+static hyd_status make_grid(struct mixed *mixed, uint32_t row)
+{
     struct grid *grid = &mixed->grid[row];
     const hyd_status st = take_heaps(mixed, row);
 
     if (st != HYD_OK) {
         return st;
     }
-    for (uint32_t id = 0; id < n; id++) {
-        const struct block block = look(mixed, row, id);
-        struct hyd_heap *heap = &grid->live[class_of(mixed, grid, block.number)];
-
-        if (block.room_tokens >= shard_tokens) {
-            heap->item[heap->n_items++] = hyd_heap_item(block.load_s, id);
-        } else if (block.room_tokens >= least_tokens) {
-            grid->parked.item[grid->parked.n_items++] =
-                hyd_heap_item(-block.room_tokens, id);
-        }
-    }
-    hyd_heap_init(&grid->parked, grid->parked.item, grid->parked.n_items,
-                  grid->parked.capacity);
     for (uint32_t c = 0; c < grid->n_classes; c++) {
-        struct hyd_heap *heap = &grid->live[c];
-
-        hyd_heap_init(heap, heap->item, heap->n_items, heap->capacity);
+        for (uint32_t k = 0; k < mixed->in->n_microbatches; k++) {
+            enter_and_push(mixed, row, c, k, 0);
+        }
     }
     grid->made = true;
     return HYD_OK;
@@ -161,25 +255,46 @@ static void unpark(struct mixed *mixed, uint32_t row, double shard_tokens)
     while (grid->parked.n_items > 0 &&
            -hyd_heap_top_key(&grid->parked) >= shard_tokens) {
         const struct block block = look(mixed, row, hyd_heap_top_id(&grid->parked));
+        const uint32_t class = class_of(mixed, grid, block.number);
 
         mixed->placement->n_pops++;
         if (block.room_tokens >= shard_tokens) {
             const uint32_t id = (uint32_t)hyd_heap_pop(&grid->parked).id;
 
-            hyd_heap_push(&grid->live[class_of(mixed, grid, block.number)],
-                          block.load_s, id);
+            hyd_heap_push(&grid->live[class], block.load_s, id);
         } else {
             hyd_heap_replace_top(&grid->parked, -block.room_tokens);
+        }
+        if (holds_something(mixed, &block)) {
+            enter_next(mixed, row, class, &block);
         }
     }
 }
 
-static void fill(struct mixed *mixed, const struct block *block, uint32_t d,
+static uint32_t common_divisor(uint32_t a, uint32_t b)
+{
+    while (b > 0) {
+        const uint32_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static void fill(struct mixed *mixed, const struct block *block, uint32_t row,
                  double shard_tokens, double time_s)
 {
+    const struct hyd_degree *degree = &mixed->in->table->row[row];
+    const uint32_t d = degree->d;
     double *load_s = mixed->load_s + block->cell;
     double *room = mixed->room_tokens + block->cell;
 
+    if (degree->node != 0) {
+        mixed->common = 1; /* not at multiples of d */
+    } else if (mixed->common != d) {
+        mixed->common = common_divisor(d, mixed->common);
+    }
     for (uint32_t k = 0; k < d; k++) {
         load_s[k] += time_s;
         room[k] -= shard_tokens;
@@ -205,8 +320,11 @@ static bool settle(struct mixed *mixed, uint32_t row, uint32_t class,
             if (block.room_tokens >= least_tokens) {
                 hyd_heap_push(&grid->parked, -block.room_tokens, top);
             }
+            if (holds_something(mixed, &block)) {
+                enter_next(mixed, row, class, &block);
+            }
         } else if (block.load_s > hyd_heap_top_key(live)) {
-            hyd_heap_replace_top(live, block.load_s);
+            sink_top(mixed, row, class, &block, block.load_s);
         } else {
             *ret_block = block;
             return true;
@@ -240,11 +358,6 @@ static bool find(struct mixed *mixed, uint32_t row, double shard_tokens, double 
     return best_s < DBL_MAX;
 }
 
-static double ramp_start_s(const struct mixed *mixed, uint32_t microbatch)
-{
-    return (mixed->most_share - mixed->in->share[microbatch]) * mixed->in->target_s;
-}
-
 static void tell(const struct mixed *mixed, uint32_t run, uint32_t id, uint32_t row,
                  const struct block *block, double time_s)
 {
@@ -267,20 +380,6 @@ static void tell(const struct mixed *mixed, uint32_t run, uint32_t id, uint32_t 
     hyd_trace_emit(in->trace, &event);
 }
 
-/* Sequences of a run mostly go to one row: their time is worked out once. */
-static double shard_s(struct mixed *mixed, uint32_t run, uint32_t row)
-{
-    const struct hyd_seqs *seqs = mixed->in->seqs;
-
-    if (mixed->known_run != run || mixed->known_row != row) {
-        mixed->known_s =
-            hyd_degree_s(mixed->in->table, row, seqs->tokens[run], seqs->extra_s[run]);
-        mixed->known_run = run;
-        mixed->known_row = row;
-    }
-    return mixed->known_s;
-}
-
 /* One sequence at its wanted row, or at the first larger one where it fits. */
 static hyd_status place_one(struct mixed *mixed, uint32_t run, uint32_t at)
 {
@@ -295,13 +394,13 @@ static hyd_status place_one(struct mixed *mixed, uint32_t run, uint32_t at)
         double time_s = 0.0;
 
         if (!grid->made) {
-            const hyd_status st = make_grid(mixed, row, shard_tokens);
+            const hyd_status st = make_grid(mixed, row);
 
             if (st != HYD_OK) {
                 return st;
             }
         }
-        time_s = shard_s(mixed, run, row);
+        time_s = hyd_degree_run_s(in->table, in->seqs, run, row);
         if (!find(mixed, row, shard_tokens, time_s, &block)) {
             if (in->trace != NULL) {
                 tell(mixed, run, in->seqs->id[at], row, NULL, 0.0);
@@ -314,9 +413,9 @@ static hyd_status place_one(struct mixed *mixed, uint32_t run, uint32_t at)
         if (in->trace != NULL) {
             tell(mixed, run, in->seqs->id[at], row, &block, time_s);
         }
-        fill(mixed, &block, d, shard_tokens, time_s);
-        hyd_heap_replace_top(&grid->live[class_of(mixed, grid, block.number)],
-                             block.load_s + time_s);
+        fill(mixed, &block, row, shard_tokens, time_s);
+        sink_top(mixed, row, class_of(mixed, grid, block.number), &block,
+                 block.load_s + time_s);
         placement->microbatch[at] = block.microbatch;
         placement->block[at] = block.number;
         placement->row[at] = (uint8_t)row;
@@ -374,7 +473,6 @@ hyd_status hyd_place_mixed(const struct hyd_place_in *in, struct hyd_arena *aren
     mixed->in = in;
     mixed->arena = arena;
     mixed->placement = placement;
-    mixed->known_row = HYD_NO_DEGREE;
     placement->n_microbatches = in->n_microbatches;
     placement->target_s = in->target_s;
     placement->theta = in->theta;

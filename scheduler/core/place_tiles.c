@@ -10,30 +10,39 @@ static void list_tiles(const struct hyd_tiles *x, uint32_t *ret_first,
                        uint32_t *ret_tile)
 {
     const uint32_t n_mb = x->in->n_microbatches;
+    uint32_t at = 0;
 
     memset(ret_first, 0, ((size_t)n_mb + 1) * sizeof *ret_first);
-    for (uint32_t id = 0; id < x->n_tiles; id++) {
-        if (x->tile[id].n_seqs > 0) {
-            ret_first[x->tile[id].microbatch + 1]++;
+    for (uint32_t id = 0; id < x->n_opened; id++) {
+        ret_first[x->tile[id].microbatch] += x->tile[id].n_seqs > 0;
+    }
+    for (uint32_t k = 0; x->singles && k < n_mb; k++) {
+        for (uint32_t id = x->single_first[k]; id < x->single_next[k]; id++) {
+            ret_first[x->middle[k]] += x->tile[id].n_seqs > 0;
         }
     }
     for (uint32_t m = 0; m < n_mb; m++) {
-        ret_first[m + 1] += ret_first[m];
-    }
-    for (uint32_t id = x->n_tiles; id-- > 0;) {
-        const struct hyd_tile *tile = &x->tile[id];
+        const uint32_t n = ret_first[m];
 
-        if (tile->n_seqs > 0) {
-            /* Counted down from the end of the next microbatch's start. */
-            ret_tile[--ret_first[tile->microbatch + 1]] = id;
+        ret_first[m] = at;
+        at += n;
+    }
+    ret_first[n_mb] = at;
+    /* Starts become ends, which are the starts of the next. */
+    for (uint32_t id = 0; id < x->n_opened; id++) {
+        if (x->tile[id].n_seqs > 0) {
+            ret_tile[ret_first[x->tile[id].microbatch]++] = id;
         }
     }
-    /* Now ret_first[m + 1] is the start of m. */
-    memmove(ret_first, ret_first + 1, n_mb * sizeof *ret_first);
-    ret_first[n_mb] = 0;
-    for (uint32_t id = 0; id < x->n_tiles; id++) {
-        ret_first[n_mb] += x->tile[id].n_seqs > 0;
+    for (uint32_t k = 0; x->singles && k < n_mb; k++) {
+        for (uint32_t id = x->single_first[k]; id < x->single_next[k]; id++) {
+            if (x->tile[id].n_seqs > 0) {
+                ret_tile[ret_first[x->middle[k]]++] = id;
+            }
+        }
     }
+    memmove(ret_first + 1, ret_first, n_mb * sizeof *ret_first);
+    ret_first[0] = 0;
 }
 
 /* Tiles of one level, most loaded first, from a heap over the microbatch's tiles. */
@@ -123,8 +132,8 @@ void hyd_tiles_write(struct hyd_tiles *x, const uint32_t *run_order)
 {
     const struct hyd_seqs *seqs = x->in->seqs;
 
-    for (uint32_t id = 0; id < x->n_tiles; id++) {
-        x->tile[id].load_s = 0.0;
+    for (uint32_t at = 0; at < seqs->n_seqs; at++) {
+        x->tile[x->tile_of[at]].load_s = 0.0;
     }
     for (uint32_t i = 0; i < seqs->n_runs; i++) {
         const uint32_t run = run_order[i];
@@ -134,8 +143,8 @@ void hyd_tiles_write(struct hyd_tiles *x, const uint32_t *run_order)
             const struct hyd_tile_level *level = &x->level[tile->level];
 
             if (tile->widened) {
-                x->placement->time_s[at] = hyd_degree_s(
-                    x->in->table, level->row, seqs->tokens[run], seqs->extra_s[run]);
+                x->placement->time_s[at] =
+                    hyd_degree_run_s(x->in->table, seqs, run, level->row);
             }
             x->placement->time_s[at] /= tile->speed;
             x->placement->microbatch[at] = tile->microbatch;

@@ -13,6 +13,7 @@
 
 struct hyd_tile {
     uint32_t microbatch;
+    uint32_t place; /* of a single: its microbatch's, from the middle outwards */
     uint32_t level;
     uint32_t n_seqs;
     uint32_t first; /* rank, known at the end */
@@ -27,6 +28,7 @@ struct hyd_tile_level {
     uint32_t d;
     struct hyd_heap live; /* by load */
     struct hyd_heap parked; /* by -room */
+    double least_tokens; /* of a shard of the shortest sequence */
 };
 
 struct hyd_tiles {
@@ -34,8 +36,14 @@ struct hyd_tiles {
     struct hyd_placement *placement;
     struct hyd_tile_level level[HYD_MAX_DEGREES];
     uint32_t n_levels;
-    struct hyd_tile *tile; /* [n_tiles] */
+    struct hyd_tile *tile; /* [n_tiles]: what was opened, then singles */
     uint32_t n_tiles;
+    uint32_t n_opened;
+    /* Singles come into being one by one, as they are used: those of a microbatch, k-th
+     * from the middle, are single_first[k] .. single_next[k], of up to
+     * single_first[k + 1]; the last of them is empty and stands for the rest. */
+    uint32_t *single_first; /* [n_microbatches + 1] */
+    uint32_t *single_next; /* [n_microbatches] */
     uint32_t *free_ranks; /* [n_microbatches] */
     struct hyd_heap open; /* microbatches by -(free ranks * share) */
     struct hyd_heap_item *aside; /* [n_microbatches] */

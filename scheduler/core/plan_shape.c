@@ -28,16 +28,16 @@ static double slowest(const struct hyd_pool *pool, const uint32_t *rank, uint32_
 }
 
 static double ids_s(const struct hyd_plan_input *in, const struct hyd_plan *plan,
-                    const struct hyd_plan_group *group, uint32_t u, uint32_t r)
+                    const struct hyd_plan_group *group,
+                    const struct hyd_cost_form *form)
 {
     const struct hyd_batch *batch = &in->batch;
-    const struct hyd_cost_form form = hyd_cost_form(in->cost, u, r);
     double sum_s = 0.0;
 
     for (uint32_t k = 0; k < group->n_ids; k++) {
         const uint32_t id = plan->id[group->first_id + k];
 
-        sum_s += hyd_cost_form_s(in->cost, &form, batch->length_tokens[id],
+        sum_s += hyd_cost_form_s(in->cost, form, batch->length_tokens[id],
                                  batch->extra_work_s != NULL ? batch->extra_work_s[id]
                                                              : 0.0);
     }
@@ -48,8 +48,9 @@ double hyd_plan_group_s(const struct hyd_plan_input *in, const struct hyd_plan *
                         uint32_t g)
 {
     const struct hyd_plan_group *group = &plan->group[g];
+    const struct hyd_cost_form form = hyd_cost_form(in->cost, group->u, group->r);
 
-    return ids_s(in, plan, group, group->u, group->r) /
+    return ids_s(in, plan, group, &form) /
            slowest(&in->pool, plan->rank + group->first_rank, group->n_ranks);
 }
 
@@ -71,38 +72,52 @@ bool hyd_plan_ulysses_fits(const struct hyd_plan_input *in, const uint32_t *rank
     return true;
 }
 
-static bool allowed(const struct hyd_plan_input *in, const struct hyd_plan *plan,
-                    const struct hyd_plan_group *group, uint32_t u)
+/* The u that groups of d ranks may use where their ranks allow it, and 1. */
+struct forms {
+    uint32_t d;
+    uint32_t n;
+    struct hyd_cost_form form[HYD_MAX_ULYSSES]; /* descending u, 1 the last */
+};
+
+static void list_forms(const struct hyd_plan_input *in, uint32_t d, struct forms *forms)
 {
     const uint32_t heads = in->cost->heads;
 
-    return group->n_ranks % u == 0 && u <= heads &&
-           (in->options.uneven_heads || heads % u == 0) &&
-           hyd_plan_ulysses_fits(in, plan->rank + group->first_rank, group->n_ranks, u);
+    *forms = (struct forms){.d = d};
+    for (uint32_t u = d < HYD_MAX_ULYSSES ? d : HYD_MAX_ULYSSES; u > 0; u--) {
+        if (u == 1 || (d % u == 0 && u <= heads &&
+                       (in->options.uneven_heads || heads % u == 0))) {
+            forms->form[forms->n++] = hyd_cost_form(in->cost, u, d / u);
+        }
+    }
 }
 
 static uint32_t best_ulysses(const struct hyd_plan_input *in,
                              const struct hyd_plan *plan,
-                             const struct hyd_plan_group *group)
+                             const struct hyd_plan_group *group,
+                             const struct forms *forms)
 {
     const uint32_t d = group->n_ranks;
+    const uint32_t *rank = plan->rank + group->first_rank;
     double best_s = 0.0;
     uint32_t best = 0;
 
-    for (uint32_t u = d < HYD_MAX_ULYSSES ? d : HYD_MAX_ULYSSES; u > 1; u--) {
+    for (uint32_t f = 0; f + 1 < forms->n; f++) {
+        const uint32_t u = forms->form[f].u;
         double time_s = 0.0;
 
-        if (!allowed(in, plan, group, u) ||
-            (best != 0 && d / best <= PREFERRED_RING && d / u > PREFERRED_RING)) {
+        if ((best != 0 && d / best <= PREFERRED_RING && d / u > PREFERRED_RING) ||
+            !hyd_plan_ulysses_fits(in, rank, d, u)) {
             continue;
         }
-        time_s = ids_s(in, plan, group, u, d / u);
+        time_s = ids_s(in, plan, group, &forms->form[f]);
         if (best == 0 || time_s < best_s) {
             best = u;
             best_s = time_s;
         }
     }
-    if (best == 0 || (d <= PREFERRED_RING && ids_s(in, plan, group, 1, d) < best_s)) {
+    if (best == 0 || (d <= PREFERRED_RING &&
+                      ids_s(in, plan, group, &forms->form[forms->n - 1]) < best_s)) {
         return 1;
     }
     return best;
@@ -110,13 +125,22 @@ static uint32_t best_ulysses(const struct hyd_plan_input *in,
 
 void hyd_plan_choose_ulysses(const struct hyd_plan_input *in, struct hyd_plan *plan)
 {
+    struct forms forms = {.d = 0};
+
     for (uint32_t g = 0; g < plan->n_groups; g++) {
         struct hyd_plan_group *group = &plan->group[g];
 
-        if (group->u == 0) {
-            group->u = group->n_ranks == 1 ? 1 : best_ulysses(in, plan, group);
-            group->r = group->n_ranks / group->u;
+        if (group->u != 0) {
+            continue;
         }
+        group->u = 1;
+        if (group->n_ranks > 1) {
+            if (group->n_ranks != forms.d) {
+                list_forms(in, group->n_ranks, &forms);
+            }
+            group->u = best_ulysses(in, plan, group, &forms);
+        }
+        group->r = group->n_ranks / group->u;
     }
 }
 
@@ -157,7 +181,7 @@ hyd_status hyd_plan_list(struct hyd_plan *plan, struct hyd_arena *arena)
                      (uint64_t)(smallest & 0xfffff) << 24 | g;
         }
         memcpy(old, group, n * sizeof *group);
-        hyd_sort_u64(key, scratch, n);
+        hyd_sort_u64_above(key, scratch, n, 24);
         for (uint32_t g = 0; g < n; g++) {
             group[g] = old[key[g] & 0xffffff];
         }

@@ -144,6 +144,7 @@ hyd_status hyd_search_init(struct hyd_search *search, const struct hyd_plan_inpu
 {
     double fewest = 0.0;
     double cells = 0.0;
+    double low_s = 0.0;
     hyd_status st = HYD_OK;
 
     *search = (struct hyd_search){.in = in, .arena = arena, .step_s = DBL_MAX};
@@ -163,8 +164,9 @@ hyd_status hyd_search_init(struct hyd_search *search, const struct hyd_plan_inpu
                                      ? in->options.microbatches
                                      : (fewest > 1.0 ? fewest : 1.0));
     /* No target lies far below that of six times the fewest microbatches. */
-    if (hyd_target_sums_init(&search->table, &search->seqs,
-                             search->seqs.total_work_s / cells / 8.0, cells, arena,
+    low_s = search->seqs.total_work_s / cells / 8.0;
+    if (hyd_degree_keep_times(&search->table, &search->seqs, arena) != HYD_OK ||
+        hyd_target_sums_init(&search->table, &search->seqs, low_s, cells, arena,
                              &search->sums) != HYD_OK) {
         return no_memory(err);
     }

@@ -104,7 +104,7 @@ hyd_status hyd_seqs_init(const struct hyd_batch *batch, const struct hyd_cost *c
                              n);
     }
     fill_keys(batch, cost, key);
-    hyd_sort_u64(key, scratch, n);
+    hyd_sort_u64_above(key, scratch, n, ID_BITS);
     for (size_t at = 0; at < n; at++) {
         seqs.id[at] = (uint32_t)(key[at] & ID_MASK);
     }

@@ -16,9 +16,10 @@
 enum { REFINE_ROUNDS = 2, BOUND_ROUNDS = 100 };
 
 /* Overhead seconds that each participant after the first adds, at about w / T ranks. */
-static double overhead_s(const struct hyd_degree_table *table, double tokens,
-                         double extra_s, double work_s, double target_s)
+static double overhead_s(const struct hyd_degree_table *table,
+                         const struct hyd_seqs *seqs, uint32_t i, double target_s)
 {
+    const double work_s = seqs->work_s[i];
     uint32_t k = 0;
     double over_s = 0.0;
 
@@ -29,7 +30,7 @@ static double overhead_s(const struct hyd_degree_table *table, double tokens,
     if (table->row[k].d < 2) {
         return 0.0;
     }
-    over_s = (table->row[k].d * hyd_degree_s(table, k, tokens, extra_s) - work_s) /
+    over_s = (table->row[k].d * hyd_degree_run_s(table, seqs, i, k) - work_s) /
              (table->row[k].d - 1);
     return over_s > 0.0 ? over_s : 0.0;
 }
@@ -46,8 +47,7 @@ static void add_areas(const struct hyd_degree_table *table, const struct hyd_seq
         const double d = table->row[k].d;
 
         if (seqs->tokens[i] / d <= table->cap_tokens) {
-            const double time_s =
-                hyd_degree_s(table, k, seqs->tokens[i], seqs->extra_s[i]);
+            const double time_s = hyd_degree_run_s(table, seqs, i, k);
 
             least_area = d * time_s < least_area ? d * time_s : least_area;
             least_s = time_s < least_s ? time_s : least_s;
@@ -107,8 +107,7 @@ static void fill_sums(const struct hyd_degree_table *table, const struct hyd_seq
     }
     for (uint32_t i = 0; i < sums->n_long; i++) {
         const double n = hyd_seqs_count(seqs, i);
-        const double over_s = overhead_s(table, seqs->tokens[i], seqs->extra_s[i],
-                                         seqs->work_s[i], typical_s);
+        const double over_s = overhead_s(table, seqs, i, typical_s);
 
         sums->work_s[i + 1] = sums->work_s[i] + n * seqs->work_s[i];
         sums->overhead_s[i + 1] = sums->overhead_s[i] + n * over_s;
@@ -119,16 +118,24 @@ static void fill_sums(const struct hyd_degree_table *table, const struct hyd_seq
     sums->rest_area_s = rest_area(table, seqs, sums->n_long);
 }
 
+static uint32_t n_long(const struct hyd_seqs *seqs, double low_s)
+{
+    uint32_t n = 0;
+
+    while (n < seqs->n_runs && seqs->work_s[n] > low_s) {
+        n++;
+    }
+    return n;
+}
+
 hyd_status hyd_target_sums_init(const struct hyd_degree_table *table,
                                 const struct hyd_seqs *seqs, double low_s, double cells,
                                 struct hyd_arena *arena,
                                 struct hyd_target_sums *ret_sums)
 {
-    struct hyd_target_sums sums = {.total_work_s = seqs->total_work_s};
+    struct hyd_target_sums sums = {.total_work_s = seqs->total_work_s,
+                                   .n_long = n_long(seqs, low_s)};
 
-    while (sums.n_long < seqs->n_runs && seqs->work_s[sums.n_long] > low_s) {
-        sums.n_long++;
-    }
     if (!take_sums(table, arena, &sums)) {
         return HYD_ERR_NO_MEMORY;
     }
@@ -174,7 +181,7 @@ static uint32_t first_fit(const struct hyd_degree_table *table,
         const uint32_t mid = lo + (hi - lo) / 2;
 
         if (seqs->tokens[mid] / table->row[k].d <= table->cap_tokens &&
-            hyd_degree_s(table, k, seqs->tokens[mid], seqs->extra_s[mid]) <= target_s) {
+            hyd_degree_run_s(table, seqs, mid, k) <= target_s) {
             hi = mid;
         } else {
             lo = mid + 1;
@@ -207,7 +214,7 @@ static void add_fit(const struct hyd_target_sums *sums,
 
         if (seqs->tokens[i] / d <= table->cap_tokens &&
             seqs->work_s[i] * (1.0 - 1e-9) <= target_s * d &&
-            hyd_degree_s(table, k, seqs->tokens[i], seqs->extra_s[i]) <= target_s) {
+            hyd_degree_run_s(table, seqs, i, k) <= target_s) {
             fit->area_s += sums->area_s[k][i + 1] - sums->area_s[k][i];
             return;
         }

@@ -61,7 +61,7 @@ static hyd_status assemble(const struct hyd_search *search, struct hyd_plan *ret
         all = all << BLOCK_BITS | best->block[at];
         key[at] = all << AT_BITS | at;
     }
-    hyd_sort_u64(key, scratch, n);
+    hyd_sort_u64_above(key, scratch, n, AT_BITS);
     hyd_plan_build_begin(&builder, arena, search->in);
     for (size_t k = 0; k < n; k++) {
         const uint32_t at = (uint32_t)(key[k] & ((1U << AT_BITS) - 1U));

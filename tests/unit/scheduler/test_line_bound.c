@@ -127,6 +127,7 @@ static const char *giant_bound_is_below_every_profile(struct hyd_rng *rng, void 
     const double sum_s = mean_s * n * (0.5 + hyd_rng_unit(rng));
     const double giant_s = sum_s * (0.05 + 0.9 * hyd_rng_unit(rng));
     struct hyd_pipeline_program program;
+    struct hyd_line_mixes mixes;
     struct hyd_line_giant giant;
     struct hyd_arena arena;
     double profile[MAX_M];
@@ -139,9 +140,10 @@ static const char *giant_bound_is_below_every_profile(struct hyd_rng *rng, void 
     random_stages(rng, &shape, stage_cost);
     hyd_arena_init(&arena, hyd_alloc_system());
     if (hyd_pipeline_program(&shape, &arena, &program, NULL) != HYD_OK ||
-        hyd_line_giant(&program, giant_s, mean_s, &arena, &giant) != HYD_OK) {
+        hyd_line_giant_mixes(&program, &arena, &mixes) != HYD_OK) {
         return "no bound";
     }
+    giant = hyd_line_giant(&mixes, giant_s, mean_s);
     for (uint32_t k = 0; k < n; k++) {
         profile[k] = 0.2 + hyd_rng_unit(rng);
     }
@@ -183,6 +185,7 @@ static void giant_bound_is_more_than_the_plain_one(void **state)
 {
     const struct hyd_pipeline shape = {8, 1, 8, 34, 2.0, false, false, NULL};
     struct hyd_pipeline_program program;
+    struct hyd_line_mixes mixes;
     struct hyd_line_giant giant;
     struct hyd_arena arena;
     double plain = 0.0;
@@ -191,7 +194,8 @@ static void giant_bound_is_more_than_the_plain_one(void **state)
     hyd_arena_init(&arena, hyd_alloc_system());
     assert_int_equal(hyd_pipeline_program(&shape, &arena, &program, NULL), HYD_OK);
     assert_int_equal(hyd_line_bound(&program, &arena, &plain), HYD_OK);
-    assert_int_equal(hyd_line_giant(&program, 2.25, 1.0, &arena, &giant), HYD_OK);
+    assert_int_equal(hyd_line_giant_mixes(&program, &arena, &mixes), HYD_OK);
+    giant = hyd_line_giant(&mixes, 2.25, 1.0);
     assert_true(giant.offset_s + giant.slope * 34.0 > plain * 1.04);
     hyd_arena_release(&arena);
 }

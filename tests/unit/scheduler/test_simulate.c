@@ -275,7 +275,11 @@ static void random_wide(struct hyd_rng *rng, struct wide *w)
 static const char *split_cells_run_the_same(struct hyd_rng *rng, void *ctx)
 {
     static struct wide w;
-    const struct hyd_pipeline shape = {3, 1, 3, WIDE_M, 2.0, false, false};
+    const struct hyd_pipeline shape = {.n_stages = 3,
+                                       .n_chunks = 1,
+                                       .chunk_group = 3,
+                                       .n_microbatches = WIDE_M,
+                                       .backward_over_forward = 2.0};
     struct hyd_pipeline_program program;
     struct hyd_arena arena;
     struct hyd_sim sim;

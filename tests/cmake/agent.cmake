@@ -9,7 +9,9 @@ foreach(name made agent_convert)
 endforeach()
 hydra_add_test(conform "" ucx TSAN LIBS hydra_transport_ucx)
 hydra_add_test(conform "" ucx_peers LIBS hydra_transport_ucx)
-hydra_add_fuzz(agent LIBS hydra_agent hydra_rpc)
+# Without the engine: its kernels take the fuzzing compiler minutes.
+hydra_add_fuzz(agent LIBS hydra_attn hydra_rpc)
+target_sources(fuzz_agent PRIVATE ${CMAKE_SOURCE_DIR}/worker/agent/convert.c)
 # Programs that a test starts are built before it.
 foreach(name agent agent_loss)
   hydra_add_test(integ "" ${name} LIBS hydra_test_scheduler hydra_sys)

@@ -3,8 +3,9 @@
 if(HYDRA_BUILD_CHECKS)
   hydra_add_script(builds clang builds/clang.sh TIMEOUT 900)
   hydra_add_script(builds tsan builds/tsan.sh TIMEOUT 900)
+  hydra_add_script(builds fuzz builds/fuzz.sh TIMEOUT 1800)
   hydra_add_script(builds tidy lint/tidy.sh TIMEOUT 900)
-  set_tests_properties(builds.clang builds.tsan builds.tidy PROPERTIES RUN_SERIAL ON)
+  set_tests_properties(builds.clang builds.tsan builds.fuzz builds.tidy PROPERTIES RUN_SERIAL ON)
 endif()
 if(HYDRA_BUILD_CHECKS)
   # The README's run, with the optimised programs of the clang build.

@@ -55,11 +55,33 @@ static bool in_family(enum hyd_degrees family, uint32_t n_ranks, uint32_t d)
            (family == HYD_DEGREES_TILE && n_ranks % d == 0);
 }
 
+/*
+ * Powers of two in exclusive cells are for Megatron-Core, which makes process groups of
+ * 2^i ranks for i < log2(pool), rounded down, and one of the pool. The largest of the
+ * former.
+ */
+static uint32_t widest_part(const struct hyd_plan_input *in)
+{
+    const uint32_t n_ranks = in->pool.n_ranks;
+    uint32_t d = 1;
+
+    if (in->options.degrees != HYD_DEGREES_POW2 ||
+        in->options.cells != HYD_CELLS_EXCLUSIVE || is_pow2(n_ranks)) {
+        return n_ranks;
+    }
+    while (d * 4 <= n_ranks) {
+        d *= 2;
+    }
+    return d;
+}
+
 /* Degrees from min to max, at most HYD_MAX_DEGREES. */
 static uint32_t list_degrees(const struct hyd_plan_input *in, uint32_t max,
                              uint32_t *ret_degree)
 {
     const enum hyd_degrees family = in->options.degrees;
+    const uint32_t widest = widest_part(in);
+    const uint32_t most = max < widest ? max : widest;
     uint32_t step = 0; /* percent by which degrees must differ */
     uint32_t n = 0;
 
@@ -70,7 +92,7 @@ static uint32_t list_degrees(const struct hyd_plan_input *in, uint32_t max,
         if (!in_family(family, in->pool.n_ranks, d)) {
             d = next_degree(family, in->pool.n_ranks, d);
         }
-        for (n = 0; d <= max && n < HYD_MAX_DEGREES;) {
+        for (n = 0; d <= most && n < HYD_MAX_DEGREES;) {
             if ((uint64_t)d * 100 >= (uint64_t)last * (100 + step)) {
                 ret_degree[n++] = d;
                 last = d;
@@ -83,6 +105,9 @@ static uint32_t list_degrees(const struct hyd_plan_input *in, uint32_t max,
         step += 2;
     }
     if (family == HYD_DEGREES_ANY && n > 0 && ret_degree[n - 1] != max) {
+        ret_degree[n++] = max;
+    }
+    if (most < max && max == in->pool.n_ranks) {
         ret_degree[n++] = max;
     }
     return n;

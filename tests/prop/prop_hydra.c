@@ -3,6 +3,7 @@
  * unit, equal sequences have no identity, and a rank's place has no meaning.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "scheduler/core/planner.h"
@@ -13,6 +14,7 @@
 struct bench {
     struct hyd_planner *planner[2];
     struct hyd_gen gen;
+    unsigned n_planned;
 };
 
 static const struct hyd_plan *plan_with(struct bench *bench, size_t which,
@@ -158,6 +160,54 @@ static const char *equal_sequences_have_no_identity(struct hyd_rng *rng, void *c
     return NULL;
 }
 
+/* Is there a process group of Megatron-Core's on these ranks? */
+static bool megatron_has_group(uint32_t n_ranks, uint32_t first, uint32_t d)
+{
+    /* 2^i with i below log2(n_ranks), rounded down: half of n_ranks at most. */
+    const bool is_part = (d & (d - 1)) == 0 && d * 2 <= n_ranks;
+
+    return first % d == 0 && first + d <= n_ranks && (d == n_ranks || is_part);
+}
+
+/* degrees=pow2 cells=exclusive on any pool: aligned groups that exist, on all ranks. */
+static const char *megatron_can_run_it(struct hyd_rng *rng, void *ctx)
+{
+    struct bench *bench = ctx;
+    struct hyd_plan_input *in = &bench->gen.in;
+    const struct hyd_plan *plan = NULL;
+
+    random_input(rng, bench);
+    in->limits.min_degree = 1;
+    in->options.degrees = HYD_DEGREES_POW2;
+    in->options.cells = HYD_CELLS_EXCLUSIVE;
+    plan = plan_with(bench, 0, in);
+    bench->n_planned += plan != NULL ? 1 : 0;
+    for (uint32_t m = 0; plan != NULL && m < plan->n_microbatches; m++) {
+        uint32_t n_used = 0;
+
+        for (uint32_t g = plan->mb_first_group[m]; g < plan->mb_first_group[m + 1];
+             g++) {
+            const struct hyd_plan_group *group = &plan->group[g];
+            const uint32_t *rank = plan->rank + group->first_rank;
+
+            if (!megatron_has_group(plan->n_ranks, rank[0], group->n_ranks)) {
+                return hyd_prop_reason("%u of %u ranks from %u on", group->n_ranks,
+                                       plan->n_ranks, rank[0]);
+            }
+            for (uint32_t k = 1; k < group->n_ranks; k++) {
+                if (rank[k] != rank[0] + k) {
+                    return "ranks that do not follow each other";
+                }
+            }
+            n_used += group->n_ranks;
+        }
+        if (n_used != plan->n_ranks) {
+            return hyd_prop_reason("%u of %u ranks have work", n_used, plan->n_ranks);
+        }
+    }
+    return NULL;
+}
+
 static void run(const char *name, unsigned n_cases, hyd_property *property)
 {
     struct bench *bench = test_malloc(sizeof *bench);
@@ -168,6 +218,10 @@ static void run(const char *name, unsigned n_cases, hyd_property *property)
                          HYD_OK);
     }
     hyd_prop_run(name, n_cases, property, bench);
+    if (property == megatron_can_run_it && n_cases > 1) {
+        print_message("  %u of %u planned\n", bench->n_planned, n_cases);
+        assert_true(getenv("HYDRA_SEED") != NULL || bench->n_planned * 3 > n_cases);
+    }
     for (size_t k = 0; k < 2; k++) {
         hyd_planner_free(bench->planner[k]);
     }
@@ -186,6 +240,12 @@ static void hydra_costs_have_no_unit(void **state)
     run("costs_have_no_unit", 12, costs_have_no_unit);
 }
 
+static void hydra_makes_plans_for_megatron(void **state)
+{
+    (void)state;
+    run("megatron_can_run_it", 60, megatron_can_run_it);
+}
+
 static void hydra_equal_sequences_have_no_identity(void **state)
 {
     (void)state;
@@ -197,6 +257,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hydra_same_input_gives_the_same_plan),
         cmocka_unit_test(hydra_costs_have_no_unit),
+        cmocka_unit_test(hydra_makes_plans_for_megatron),
         cmocka_unit_test(hydra_equal_sequences_have_no_identity),
     };
 

@@ -165,8 +165,13 @@ hyd_status hyd_line_giant_mixes(const struct hyd_pipeline_program *program,
         .least_cost = hyd_pipeline_costs(shape).least,
         .n_cells = shape->n_microbatches,
     };
-    if (shape->n_stages == 1 || shape->n_chunks > 1 || shape->forward_only ||
-        shape->zero_bubble) {
+    if (shape->n_stages > 1 && shape->n_chunks == 1 && shape->forward_only) {
+        /* The first stage up to the giant, up with it, the last stage to the end. */
+        ret_mixes->at_giant[ret_mixes->n++] =
+            ret_mixes->through / ret_mixes->least_cost;
+        return HYD_OK;
+    }
+    if (shape->n_stages == 1 || shape->n_chunks > 1 || shape->zero_bubble) {
         return HYD_OK;
     }
     return mix_1f1b(program, arena, ret_mixes);

@@ -12,7 +12,7 @@
  * Errors   HYD_ERR_NO_MEMORY
  * Owns     scratch comes from the arena and is given back.
  * Threads  reentrant.
- * Cost     O(M * M), 1F1B only; other programs get "p times the giant".
+ * Cost     1F1B O(M * M), forward only O(p); other programs get "p times the giant".
  * Source   scheduler/README.md "Bound on the step", 25.
  */
 #ifndef HYD_SCHEDULER_CORE_LINE_GIANT_H

@@ -121,6 +121,7 @@ static const char *giant_bound_is_below_every_profile(struct hyd_rng *rng, void 
         .n_microbatches = 2 + hyd_rng_below(rng, MAX_M - 1),
         .backward_over_forward = 2.0 + hyd_rng_below(rng, 2),
         .zero_bubble = hyd_rng_below(rng, 6) == 0,
+        .forward_only = hyd_rng_below(rng, 4) == 0,
     };
     const uint32_t n = shape.n_microbatches;
     const uint32_t at = hyd_rng_below(rng, n);
@@ -219,6 +220,32 @@ static void line_bound_knows_a_dear_stage(void **state)
     hyd_arena_release(&arena);
 }
 
+/* Forward only every stage runs all the others while the giant passes: no profile is
+ * faster, and one that starts with the giant is as fast. */
+static void giant_bound_is_exact_forward_only(void **state)
+{
+    const struct hyd_pipeline shape = {8, 1, 8, 10, 2.0, true, false, NULL};
+    const double cell_s[] = {3.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0};
+    struct hyd_pipeline_program program;
+    struct hyd_line_mixes mixes;
+    struct hyd_line_giant giant;
+    struct hyd_arena arena;
+    double scratch[512];
+    double bound_s = 0.0;
+
+    (void)state;
+    hyd_arena_init(&arena, hyd_alloc_system());
+    assert_int_equal(hyd_pipeline_program(&shape, &arena, &program, NULL), HYD_OK);
+    assert_int_equal(hyd_line_giant_mixes(&program, &arena, &mixes), HYD_OK);
+    giant = hyd_line_giant(&mixes, 3.0, 1.2);
+    bound_s = giant.offset_s + giant.slope * 12.0;
+    assert_true(hyd_test_close(bound_s, 12.0 + 7.0 * 3.0, 1e-9, 0.0));
+    assert_true(hyd_line_scratch(&program) <= 512);
+    assert_true(
+        hyd_test_close(hyd_line_step(&program, cell_s, scratch), bound_s, 1e-9, 0.0));
+    hyd_arena_release(&arena);
+}
+
 /* Shipped values lie between M and the best profile that anyone found. */
 static void line_table_is_below_the_ramp(void **state)
 {
@@ -267,6 +294,7 @@ int main(void)
         cmocka_unit_test(giant_bound_is_more_than_the_plain_one),
         cmocka_unit_test(line_table_is_below_the_ramp),
         cmocka_unit_test(line_bound_is_close_to_the_best_known),
+        cmocka_unit_test(giant_bound_is_exact_forward_only),
         cmocka_unit_test(line_bound_knows_a_dear_stage),
     };
 

@@ -5,6 +5,7 @@
 
 #include "common/base/sort.h"
 #include "scheduler/core/cost.h"
+#include "scheduler/core/policy.h"
 
 #include "common/base/banned.h"
 
@@ -44,13 +45,26 @@ static double ids_s(const struct hyd_plan_input *in, const struct hyd_plan *plan
     return sum_s;
 }
 
+/* How often a cell's fixed seconds are due: sequences that are not packed run one after
+ * the other. The first pass is the cell's own. */
+static uint32_t n_passes(const struct hyd_plan *plan,
+                         const struct hyd_plan_group *group)
+{
+    const struct hyd_policy_ops *policy = hyd_policy_find(plan->policy);
+
+    return policy != NULL && policy->cap_rule == HYD_CAP_SHARD && group->n_ids > 1
+               ? group->n_ids
+               : 1;
+}
+
 double hyd_plan_group_s(const struct hyd_plan_input *in, const struct hyd_plan *plan,
                         uint32_t g)
 {
     const struct hyd_plan_group *group = &plan->group[g];
     const struct hyd_cost_form form = hyd_cost_form(in->cost, group->u, group->r);
+    const double passes_s = (n_passes(plan, group) - 1) * in->cost->cell_s;
 
-    return ids_s(in, plan, group, &form) /
+    return (ids_s(in, plan, group, &form) + passes_s) /
            slowest(&in->pool, plan->rank + group->first_rank, group->n_ranks);
 }
 

@@ -29,7 +29,8 @@ HYD_MUST_CHECK hyd_status hyd_plan_list(struct hyd_plan *plan, struct hyd_arena 
 HYD_MUST_CHECK hyd_status hyd_plan_reorder(struct hyd_plan *plan, const uint32_t *order,
                                            struct hyd_arena *arena);
 
-/* Seconds of one pass of a group over all its sequences, on its slowest member. */
+/* Seconds of a group over all its sequences, on its slowest member. The fixed seconds of
+ * its cells are not in it, but for those of later passes where sequences are not packed. */
 double hyd_plan_group_s(const struct hyd_plan_input *in, const struct hyd_plan *plan,
                         uint32_t g);
 

@@ -151,6 +151,25 @@ static void megatron_hybrid_refuses_pipelines_and_wide_degrees(void **state)
     assert_string_equal(err.field, "ranks");
 }
 
+/* Four sequences on one rank: one phase, but four passes, each with its fixed seconds. */
+static void megatron_hybrid_pays_for_each_pass(void **state)
+{
+    const struct ask ask = {.policy = "megatron-hybrid",
+                            .tokens = {100, 100, 100, 100},
+                            .n_seqs = 4,
+                            .n_ranks = 1,
+                            .cap_tokens = 100};
+    const double sequence_s = 100.0 + 1e4 / 53000.0;
+    const struct hyd_plan *plan = NULL;
+
+    assert_int_equal(answer(planner_of(state), &ask, &plan, NULL), HYD_OK);
+    assert_int_equal(plan->n_microbatches, 1);
+    assert_true(
+        hyd_test_close(plan->figures.step_s, 4.0 * (sequence_s + 300.0), 1e-9, 0.0));
+    assert_true(
+        hyd_test_close(plan->figures.hottest_cell_s, plan->figures.step_s, 1e-9, 0.0));
+}
+
 static void dp_balanced_packs_as_its_own_test_says(void **state)
 {
     struct ask ask = {.policy = "dp-balanced",
@@ -257,6 +276,7 @@ int main(void)
         cmocka_unit_test(megatron_fills_halves_that_cannot_be_doubled),
         cmocka_unit_test(megatron_says_when_no_microbatch_can_be_cut),
         cmocka_unit_test(megatron_hybrid_refuses_pipelines_and_wide_degrees),
+        cmocka_unit_test(megatron_hybrid_pays_for_each_pass),
         cmocka_unit_test(dp_balanced_packs_as_its_own_test_says),
         cmocka_unit_test(relax_derives_the_largest_size_and_names_the_ways_out),
         cmocka_unit_test(relax_leaves_cells_empty_where_it_would_run_dummies),

@@ -2,6 +2,7 @@
 foreach(name
     cost
     degree
+    gain
     golden
     hydra
     line_bound

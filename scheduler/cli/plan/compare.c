@@ -1,12 +1,10 @@
 /* compare.c - see compare.h. */
 #include "scheduler/cli/plan/compare.h"
 
+#include <stdio.h>
 #include <string.h>
 
-#include "scheduler/core/options.h"
-
-/* "Within": steps closer than this are the same for anyone who measures. */
-static const double SAME_SHARE = 0.01;
+#include "scheduler/core/gain.h"
 
 /* DEFAULT is hydra's own ramp, and native for the peers. */
 static const enum hyd_order orders[] = {HYD_ORDER_DEFAULT, HYD_ORDER_HOT_MIDDLE,
@@ -35,29 +33,6 @@ static bool is_hydra(const struct hyd_policy_ops *policy)
     return strcmp(policy->name, "hydra") == 0;
 }
 
-/* The static size that a user would take: the smallest that fits the longest sequence.
- * relax derives its own. */
-static uint32_t static_cp(const struct hyd_plan_input *in,
-                          const struct hyd_policy_ops *policy, uint32_t cap)
-{
-    const uint32_t n_ranks = in->pool.n_ranks;
-    uint32_t longest = 0;
-    uint32_t cp = 1;
-
-    if (in->options.cp != 0 || !hyd_option_applies(hyd_option_find("cp"), policy) ||
-        hyd_option_applies(hyd_option_find("max_context_tokens"), policy)) {
-        return in->options.cp;
-    }
-    for (size_t i = 0; i < in->batch.n_seqs; i++) {
-        longest =
-            in->batch.length_tokens[i] > longest ? in->batch.length_tokens[i] : longest;
-    }
-    while (cp < n_ranks && (uint64_t)cp * cap < longest) {
-        cp *= 2;
-    }
-    return cp <= n_ranks && n_ranks % cp == 0 ? cp : n_ranks;
-}
-
 /* The best order at one cap. A failure of one order is a failure of all. */
 static struct hyd_compare_run run_cap(struct hyd_planner *planner,
                                       const struct hyd_compare_in *compare,
@@ -67,7 +42,7 @@ static struct hyd_compare_run run_cap(struct hyd_planner *planner,
     struct hyd_compare_run best = {
         .status = HYD_ERR_INTERNAL,
         .cap_tokens = cap,
-        .cp = static_cp(compare->in, policy, cap),
+        .cp = hyd_gain_static_cp(compare->in, policy, cap),
     };
 
     for (size_t i = 0; i < n_orders; i++) {
@@ -99,6 +74,8 @@ static struct hyd_compare_run run_cap(struct hyd_planner *planner,
         best.made_by = plan->policy;
         best.cpu_s = measured.cpu_s;
         best.figures = plan->figures;
+        (void)snprintf(best.note, sizeof best.note, "%s",
+                       plan->note != NULL ? plan->note : "");
     }
     return best;
 }
@@ -207,31 +184,13 @@ hyd_status hyd_compare_run(struct hyd_cli *cli, const struct hyd_compare_in *in,
 
 const char *hyd_compare_hint(const struct hyd_compare *compare)
 {
-    double least_s = 0;
-    double most_s = 0;
-    size_t n_feasible = 0;
-    bool one_degree = true;
+    struct hyd_gain gain = {0};
 
     for (size_t i = 0; i < compare->n_rows; i++) {
-        const struct hyd_compare_run *run = &compare->row[i].run;
-
-        if (run->status != HYD_OK) {
-            continue;
+        if (compare->row[i].run.status == HYD_OK) {
+            hyd_gain_add(&gain, &compare->row[i].run.figures);
         }
-        least_s = n_feasible == 0 || run->figures.step_s < least_s ? run->figures.step_s
-                                                                   : least_s;
-        most_s = run->figures.step_s > most_s ? run->figures.step_s : most_s;
-        one_degree = one_degree && run->figures.n_degrees == 1;
-        n_feasible++;
     }
-    if (n_feasible == 0) {
-        return "no policy has a plan: raise --cap or --ranks";
-    }
-    if (n_feasible > 1 && one_degree) {
-        return "nothing is gained, one degree only: no short sequences at this cap";
-    }
-    if (n_feasible > 1 && most_s <= least_s * (1 + SAME_SHARE)) {
-        return "nothing is gained: every policy within 1 %";
-    }
-    return NULL;
+    return gain.n_plans == 0 ? "no policy has a plan: raise --cap or --ranks"
+                             : hyd_gain_hint(&gain);
 }

@@ -21,7 +21,7 @@
 #include "scheduler/cli/plan/plan_run.h"
 #include "scheduler/core/policy.h"
 
-enum { HYD_COMPARE_MAX_ROWS = 32, HYD_COMPARE_CAPS = 9 };
+enum { HYD_COMPARE_MAX_ROWS = 32, HYD_COMPARE_CAPS = 9, HYD_COMPARE_NOTE_BYTES = 240 };
 
 /* One plan, as far as it is shown. */
 struct hyd_compare_run {
@@ -34,6 +34,7 @@ struct hyd_compare_run {
     const char *made_by; /* policy that made the plan: another one after a fallback */
     double cpu_s;
     struct hyd_figures figures;
+    char note[HYD_COMPARE_NOTE_BYTES]; /* of the plan, or "" */
 };
 
 struct hyd_compare_row {
@@ -67,7 +68,7 @@ HYD_MUST_CHECK hyd_status hyd_compare_run(struct hyd_cli *cli,
 /* Step seconds of the best tuned peer, its own cap included; 0: none. */
 double hyd_compare_tuned_s(const struct hyd_compare_row *row);
 
-/* Why there is nothing to gain, or NULL when there is. */
+/* What a reader should know of all rows together, as that nothing is gained; or NULL. */
 const char *hyd_compare_hint(const struct hyd_compare *compare);
 
 const char *hyd_compare_order_name(enum hyd_order order);

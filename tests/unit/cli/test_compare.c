@@ -139,6 +139,47 @@ static void what_cannot_be_planned_says_why_in_its_row(void **state)
     hyd_cli_result_release(&r);
 }
 
+/* Ten ranks are where Megatron-Core's widening leaves the pool: a reader must see it. */
+static void what_a_peer_cannot_do_is_said_below_the_table(void **state)
+{
+    char two[HYD_CLI_FILE_BYTES];
+    struct hyd_cli_result r;
+    json_t *root = NULL;
+
+    (void)state;
+    hyd_cli_file_make(folder, "two", "50\n50\n", 6, two);
+    r = run(two, "--ranks 10 --cap 100 --policies hydra,megatron");
+    assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.out, "\nmegatron: Megatron-Core fails on this batch: "));
+    hyd_cli_result_release(&r);
+    root = run_json(two, "--ranks 10 --cap 100 --policies hydra,megatron --json", 0);
+    assert_null(json_object_get(row_of(root, 0), "note"));
+    assert_non_null(json_object_get(row_of(root, 1), "note"));
+    json_decref(root);
+}
+
+/* Every sequence on one rank under both policies, but one of them fills the ranks badly:
+ * there is something to gain. */
+static void one_degree_is_not_taken_for_no_gain(void **state)
+{
+    char text[512] = "";
+    char path[HYD_CLI_FILE_BYTES];
+    size_t used = 0;
+    struct hyd_cli_result r;
+
+    (void)state;
+    for (int i = 0; i < 24; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "%d\n",
+                                 i % 3 == 0 ? 4000 : 400);
+    }
+    hyd_cli_file_make(folder, "uneven", text, used, path);
+    r = run(path, "--ranks 4 --cap 4K --max-degree 1 --policies hydra,static --cp 1");
+    assert_int_equal(r.code, 0);
+    assert_null(strstr(r.out, "nothing is gained"));
+    assert_null(strstr(r.out, "one degree only"));
+    hyd_cli_result_release(&r);
+}
+
 static void nothing_to_gain_is_said(void **state)
 {
     struct hyd_cli_result r =
@@ -178,6 +219,8 @@ int main(void)
         cmocka_unit_test(every_policy_has_a_row_and_the_fastest_is_named),
         cmocka_unit_test(a_lower_cap_is_shown_only_where_it_helps_a_peer),
         cmocka_unit_test(what_cannot_be_planned_says_why_in_its_row),
+        cmocka_unit_test(what_a_peer_cannot_do_is_said_below_the_table),
+        cmocka_unit_test(one_degree_is_not_taken_for_no_gain),
         cmocka_unit_test(nothing_to_gain_is_said),
         cmocka_unit_test(options_in_vain_and_wrong_input_are_refused),
     };

@@ -9,6 +9,7 @@
  *   MEMTYPE_CACHE=n          no memory hooks: this transport moves host memory only. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -18,6 +19,9 @@
 #include "common/base/alloc.h"
 #include "worker/transport/ucx/transport_ucx.h"
 #include "worker/transport/ucx/ucx.h"
+
+/* Times that UCX is busy and moves nothing before its caller yields, and sleeps. */
+enum { BUSY_YIELDS = 4, BUSY_SLEEPS = 200, PAUSE_STEP_US = 10, MAX_PAUSE_US = 2000 };
 
 /* Longest time that close gives to messages that are still on their way. */
 static const double FLUSH_S = 0.5;
@@ -330,6 +334,26 @@ static hyd_status ucx_connect(struct hyd_transport *transport,
     return HYD_OK;
 }
 
+/* UCX has no event for room in a peer's full queue: it calls itself busy until there is
+ * some. Who spins meanwhile takes the core from the very peer that must make room, or,
+ * when that one is stopped, from everybody. So give way, and sleep when that is no help. */
+static void give_way(struct hyd_transport *transport)
+{
+    const uint32_t n = ++transport->n_busy;
+
+    if (n > BUSY_SLEEPS) {
+        const uint32_t over = n - BUSY_SLEEPS;
+        const struct timespec pause = {.tv_nsec =
+                                           over < MAX_PAUSE_US / PAUSE_STEP_US
+                                               ? (long)(over * PAUSE_STEP_US) * 1000
+                                               : (long)MAX_PAUSE_US * 1000};
+
+        (void)nanosleep(&pause, NULL);
+    } else if (n > BUSY_YIELDS) {
+        (void)sched_yield();
+    }
+}
+
 static hyd_status ucx_arm_fd(struct hyd_transport *transport, int *ret_fd)
 {
     ucs_status_t ucs = UCS_OK;
@@ -340,6 +364,7 @@ static hyd_status ucx_arm_fd(struct hyd_transport *transport, int *ret_fd)
     }
     ucs = ucp_worker_arm(transport->worker);
     if (ucs == UCS_ERR_BUSY) {
+        give_way(transport);
         *ret_fd = -1;
         return HYD_OK;
     }

@@ -75,6 +75,7 @@ struct hyd_transport {
     bool abort_done; /* the owner's thread has carried it out */
     uint32_t n_must_close;
     uint64_t n_completed;
+    uint32_t n_busy; /* times in a row that UCX was busy and moved nothing */
     uint32_t n_pending;
     struct hyd_ucx_peer *peer; /* [n_ranks] */
     struct hyd_ucx_op *spare;

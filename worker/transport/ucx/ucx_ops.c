@@ -334,5 +334,7 @@ bool hyd_ucx_progress(struct hyd_transport *transport)
             moved = true;
         }
     }
-    return moved || transport->n_completed != n_before;
+    moved |= transport->n_completed != n_before;
+    transport->n_busy = moved ? 0 : transport->n_busy;
+    return moved;
 }

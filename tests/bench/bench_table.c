@@ -5,6 +5,7 @@
 #include "tests/bench/bench_bounds.h"
 #include "tests/bench/bench_daemon.h"
 #include "tests/bench/bench_plan.h"
+#include "tests/bench/bench_ring.h"
 #include "tests/bench/bench_rpc.h"
 
 const struct hyd_bench hyd_bench_table[] = {
@@ -13,6 +14,8 @@ const struct hyd_bench hyd_bench_table[] = {
     {"bounds", "the bound on a pipeline's step; --long prints its table as C",
      hyd_bench_bounds},
     {"attn", "CPU attention kernels against the same core's sgemm", hyd_bench_attn},
+    {"ring", "transports: bytes per second, MPI beside them; overlap of the engine",
+     hyd_bench_ring},
     {"rpc", "remote calls: latency, throughput, fan-out, agents; unix, tcp, mtls",
      hyd_bench_rpc},
     {"daemon",

@@ -6,6 +6,7 @@ add_executable(hydra-bench
   bench/bench_bounds.c
   bench/bench_daemon.c
   bench/bench_plan.c
+  bench/bench_ring.c
   bench/bench_rpc.c
   bench/bench_table.c
   bench/blas.c
@@ -15,9 +16,12 @@ add_executable(hydra-bench
   bench/plan_gain.c
   bench/plan_jitter.c
   bench/plan_time.c
+  bench/ring_links.c
+  bench/ring_overlap.c
   bench/rpc_load.c
   bench/rpc_peer.c)
-target_link_libraries(hydra-bench PRIVATE hydra_compute hydra_sched hydra_sys hydra_rpc
+target_link_libraries(hydra-bench PRIVATE hydra_test_engine hydra_transport_ucx
+  hydra_transport_self hydra_compute hydra_sched hydra_sys hydra_rpc
   hydra_test PkgConfig::JANSSON PkgConfig::UV m
   ${CMAKE_DL_LIBS})
 # The yardstick of `attn`, loaded at run time; without it the rates have no ratio.
@@ -30,7 +34,15 @@ else()
   message(STATUS "no OpenBLAS: hydra-bench attn prints no ratio")
 endif()
 add_dependencies(hydra-bench hydra-schedd)
-foreach(bench attn plan bounds rpc daemon)
+# The yardstick of `ring`: a program of its own, so that nothing else needs MPI.
+find_package(MPI QUIET COMPONENTS C)
+if(MPI_C_FOUND)
+  add_executable(hydra-bench-mpi bench/mpi_alltoall.c)
+  target_link_libraries(hydra-bench-mpi PRIVATE MPI::MPI_C)
+else()
+  message(STATUS "no MPI: hydra-bench ring has nothing beside the exchange")
+endif()
+foreach(bench attn plan bounds ring rpc daemon)
   add_test(NAME bench.${bench} COMMAND hydra-bench ${bench} --check)
   set_tests_properties(bench.${bench} PROPERTIES LABELS bench TIMEOUT 120
     ENVIRONMENT "HYDRA_SOURCE_DIR=${CMAKE_SOURCE_DIR}")

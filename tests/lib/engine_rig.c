@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/base/check.h"
 #include "tests/lib/compute_naive.h"
@@ -44,6 +45,7 @@ void rig_reset(struct hyd_rig *rig)
 {
     rig->worst_forward = rig->worst_backward = 0.0;
     rig->sent_bytes = rig->exposed_bytes = 0;
+    rig->wait_s = rig->compute_s = 0.0;
 }
 
 struct hyd_attn_limits hyd_rig_limits(const struct hyd_rig *rig)
@@ -69,6 +71,15 @@ struct hyd_attn_limits hyd_rig_limits(const struct hyd_rig *rig)
     return limits;
 }
 
+static double now_s(void *ctx)
+{
+    struct timespec t;
+
+    (void)ctx;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 /* Device and engine. */
 static const char *make_engine(const struct hyd_rig *rig, struct rig_rank *rank)
 {
@@ -76,6 +87,7 @@ static const char *make_engine(const struct hyd_rig *rig, struct rig_rank *rank)
     struct hyd_attn_config config = {.model = rig->model,
                                      .limits = hyd_rig_limits(rig),
                                      .compute = rig->compute,
+                                     .clock = {now_s, NULL},
                                      .slices = rig->slices};
     struct hyd_error err = {.text = ""};
 
@@ -273,6 +285,8 @@ const char *rig_check(struct hyd_rig *rig, const struct rig_rank *rank, uint32_t
         figures[0] += rank->figures[g].sent_bytes;
         figures[1] += rank->figures[g].received_bytes;
         rig->exposed_bytes += rank->figures[g].exposed_bytes;
+        rig->wait_s += rank->figures[g].wait_s;
+        rig->compute_s += rank->figures[g].compute_s;
     }
     rig->sent_bytes += figures[0];
     if (program[0] != counters.sent_bytes || program[1] != counters.received_bytes ||

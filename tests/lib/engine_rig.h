@@ -56,6 +56,8 @@ struct hyd_rig {
     double worst_backward;
     uint64_t sent_bytes;
     uint64_t exposed_bytes;
+    double wait_s; /* of all ranks */
+    double compute_s;
 };
 
 /* Append a group; ids go on counting from the last group's. */

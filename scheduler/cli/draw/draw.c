@@ -113,14 +113,15 @@ void hyd_draw_release(struct hyd_draw *draw)
     *draw = (struct hyd_draw){.doc = NULL};
 }
 
-/* Bounds of the levels, as shares of the reference; even around 1. */
+/* Bounds of the levels, as shares of the reference. A ramp loads the middle of a step with
+ * up to about twice the target, so the scale has to tell that apart. */
 static const struct {
     double below;
     const char *text;
 } levels[HYD_DRAW_LEVELS] = {
-    {0.50, "under 50 %"}, {0.70, "50-70 %"},   {0.85, "70-85 %"},
-    {0.95, "85-95 %"},    {1.05, "95-105 %"},  {1.15, "105-115 %"},
-    {1.30, "115-130 %"},  {1.50, "130-150 %"}, {0, "over 150 %"},
+    {0.25, "under 25 %"}, {0.50, "25-50 %"},   {0.75, "50-75 %"},
+    {0.95, "75-95 %"},    {1.05, "95-105 %"},  {1.25, "105-125 %"},
+    {1.50, "125-150 %"},  {2.00, "150-200 %"}, {0, "over 200 %"},
 };
 
 int hyd_draw_load_level(const struct hyd_draw *draw, uint32_t m, uint32_t rank)

@@ -60,6 +60,9 @@ enum { HYD_DRAW_LEVELS = 9, HYD_DRAW_EMPTY = -1 };
 int hyd_draw_load_level(const struct hyd_draw *draw, uint32_t m, uint32_t rank);
 /* "85-95 %": what a level stands for. */
 const char *hyd_draw_level_text(int level);
+/* Of the maps in the picture, in its units. */
+void hyd_draw_cell_size(const struct hyd_draw *draw, double *ret_width,
+                        double *ret_height);
 /* 0 for degree 1, 1 for 2, 2 for 3..4, ...; at most HYD_DRAW_LEVELS - 1. */
 int hyd_draw_degree_level(uint32_t degree);
 

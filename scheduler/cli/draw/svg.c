@@ -14,29 +14,44 @@ enum {
     MAP_WIDTH = 760,
     WIDTH = LEFT + MAP_WIDTH + 24,
     MAP_MAX_HEIGHT = 512,
+    CELL_MAX_HEIGHT = 14,
     LEGEND_STEP = 84,
     STAGE_HEIGHT = 16,
     TITLE_HEIGHT = 64,
-    GAP = 56
+    MAP_HEAD = 44, /* title and legend of a map */
+    GAP = 56, /* below a map: its axis */
+    PIPE_HEAD = 58, /* title, explanation and legend of the pipeline */
+    BOTTOM = 16,
+    LEAST_NODE_HEIGHT = 24
 };
 
-/* Plain rules, no variables: many viewers know no others. */
+/* Plain rules, no variables: many viewers know no others. In light pictures both scales end
+ * dark, in dark ones bright, so that what is far from the target always stands out. */
 static const char style[] =
     "<style>\n"
+    "svg:root{background:#ffffff;color-scheme:light dark}\n"
     "svg{font-family:system-ui,sans-serif;font-size:12px}\n"
     "text{fill:#1a1a1a}.dim{fill:#5c5c5c}.t{font-size:15px;font-weight:600}\n"
-    ".frame{fill:none;stroke:#bbbbbb}.e{fill:#ffffff}.b{fill:#eeeeee}\n"
-    ".l0{fill:#08519c}.l1{fill:#3182bd}.l2{fill:#6baed6}.l3{fill:#bdd7e7}.l4{fill:#"
-    "dddddd}"
-    ".l5{fill:#fdd0a2}.l6{fill:#fd8d3c}.l7{fill:#d94801}.l8{fill:#7f2704}\n"
-    ".d0{fill:#440154}.d1{fill:#472d7b}.d2{fill:#3b528b}.d3{fill:#2c728e}.d4{fill:#"
-    "21918c}"
-    ".d5{fill:#28ae80}.d6{fill:#5ec962}.d7{fill:#addc30}.d8{fill:#fde725}\n"
-    ".k0{fill:#6baed6}.k1{fill:#08519c}.k2{fill:#9e9ac8}\n"
-    "@media (prefers-color-scheme:dark){text{fill:#e8e8e8}.dim{fill:#a8a8a8}"
-    ".frame{stroke:#555555}.e{fill:#16181c}.b{fill:#2c3036}.l4{fill:#4a4a4a}"
-    ".l0{fill:#3f8fd6}.l1{fill:#5aa5dc}.d0{fill:#6a2c8a}.k1{fill:#3f8fd6}.k0{fill:#"
-    "9ecae1}}\n"
+    ".frame{fill:none;stroke:#8c8c8c}.node{fill:none;stroke:#000000;"
+    "stroke-opacity:.18}.e{fill:#ffffff}.b{fill:#e4e4e4}.here{fill:none;"
+    "stroke:#000000;stroke-width:2}\n"
+    ".l0{fill:#08519c}.l1{fill:#3182bd}.l2{fill:#6baed6}.l3{fill:#bdd7e7}"
+    ".l4{fill:#dddddd}.l5{fill:#fdd0a2}.l6{fill:#fd8d3c}.l7{fill:#d94801}"
+    ".l8{fill:#7f2704}\n"
+    ".d0{fill:#440154}.d1{fill:#472d7b}.d2{fill:#3b528b}.d3{fill:#2c728e}"
+    ".d4{fill:#21918c}.d5{fill:#28ae80}.d6{fill:#5ec962}.d7{fill:#addc30}"
+    ".d8{fill:#fde725}\n"
+    ".k0{fill:#6baed6}.k1{fill:#08519c}.k2{fill:#a65e2e}\n"
+    "@media (prefers-color-scheme:dark){svg:root{background:#16181c}"
+    "text{fill:#e8e8e8}.dim{fill:#b0b0b0}.frame{stroke:#777777}"
+    ".node{stroke:#ffffff}.e{fill:#16181c}.b{fill:#33373e}.here{stroke:#ffffff}\n"
+    ".l0{fill:#a9d3ff}.l1{fill:#6fb2ee}.l2{fill:#4788c2}.l3{fill:#43627d}"
+    ".l4{fill:#50545a}.l5{fill:#80603f}.l6{fill:#b8722c}.l7{fill:#ee9134}"
+    ".l8{fill:#ffc68c}\n"
+    ".d0{fill:#6b54a0}.d1{fill:#5f6cbd}.d2{fill:#5484c6}.d3{fill:#4a9cc4}"
+    ".d4{fill:#45b3b3}.d5{fill:#56c795}.d6{fill:#85d970}.d7{fill:#c0e650}"
+    ".d8{fill:#fdf35a}\n"
+    ".k0{fill:#bcdcf5}.k1{fill:#3f8fd6}.k2{fill:#d08a55}}\n"
     "</style>\n";
 
 /* Size of one map. */
@@ -47,16 +62,22 @@ struct map {
     double cell_height;
 };
 
-static struct map map_at(const struct hyd_plan *plan, double y)
+void hyd_draw_cell_size(const struct hyd_draw *draw, double *ret_width,
+                        double *ret_height)
 {
+    const struct hyd_plan *plan = &draw->doc->plan;
     const double high = (double)MAP_MAX_HEIGHT / plan->n_ranks;
 
-    return (struct map){
-        .x = LEFT,
-        .y = y,
-        .cell_width = (double)MAP_WIDTH / plan->n_microbatches,
-        .cell_height = high > 14 ? 14 : high,
-    };
+    *ret_width = (double)MAP_WIDTH / plan->n_microbatches;
+    *ret_height = high > CELL_MAX_HEIGHT ? CELL_MAX_HEIGHT : high;
+}
+
+static struct map map_at(const struct hyd_draw *draw, double y)
+{
+    struct map map = {.x = LEFT, .y = y};
+
+    hyd_draw_cell_size(draw, &map.cell_width, &map.cell_height);
+    return map;
 }
 
 typedef int level_of(const struct hyd_draw *draw, uint32_t m, uint32_t rank);
@@ -125,6 +146,23 @@ static void draw_axes(const struct hyd_plan *plan, FILE *out, const struct map *
                   LEFT + MAP_WIDTH, map->y + height + 30);
 }
 
+/* Lines between nodes, where they leave room for cells. */
+static void draw_nodes(const struct hyd_draw *draw, FILE *out, const struct map *map)
+{
+    const uint32_t n_ranks = draw->doc->plan.n_ranks;
+    const uint32_t per_node = draw->counted.pool.ranks_per_node;
+
+    if (per_node == 0 || per_node >= n_ranks ||
+        per_node * map->cell_height < LEAST_NODE_HEIGHT) {
+        return;
+    }
+    (void)fputs("<path class=\"node\" d=\"", out);
+    for (uint32_t r = per_node; r < n_ranks; r += per_node) {
+        (void)fprintf(out, "M0,%.5gh%d", r * map->cell_height, MAP_WIDTH);
+    }
+    (void)fputs("\"/>\n", out);
+}
+
 static void draw_map(const struct hyd_draw *draw, FILE *out, const struct map *map,
                      level_of *level, char letter)
 {
@@ -137,6 +175,7 @@ static void draw_map(const struct hyd_draw *draw, FILE *out, const struct map *m
         draw_level(draw, out, map, level, which);
         (void)fputs("\"/>\n", out);
     }
+    draw_nodes(draw, out, map);
     (void)fputs("</g>\n", out);
     draw_axes(&draw->doc->plan, out, map);
 }
@@ -170,6 +209,29 @@ static void draw_heading(const struct hyd_draw *draw, FILE *out)
         LEFT, hyd_text_seconds(draw->figures.step_s, step),
         100 * draw->figures.bubble.total,
         hyd_text_seconds(draw->figures.hottest_cell_s, hottest), draw->figures.balance);
+}
+
+/* What the pictures show, for those who hear them. */
+static void draw_description(const struct hyd_draw *draw, FILE *out)
+{
+    const struct hyd_plan *plan = &draw->doc->plan;
+    const size_t n = (size_t)plan->n_microbatches * plan->n_ranks;
+    size_t hottest = 0;
+    size_t n_empty = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        hottest = draw->load_s[i] > draw->load_s[hottest] ? i : hottest;
+        n_empty += draw->degree[i] == 0 ? 1 : 0;
+    }
+    (void)fprintf(out,
+                  "<desc id=\"plan-desc\">%" PRIu32 " ranks by %" PRIu32
+                  " microbatches; hottest cell: microbatch %zu, rank %zu, %.4g ms, "
+                  "%.2f times the %s; %zu of %zu cells are empty; busiest rank %" PRIu32
+                  "</desc>\n",
+                  plan->n_ranks, plan->n_microbatches, hottest / plan->n_ranks,
+                  hottest % plan->n_ranks, 1e3 * draw->load_s[hottest],
+                  draw->load_s[hottest] / draw->reference_s, draw->reference, n_empty,
+                  n, draw->busiest_rank);
 }
 
 static void draw_title(FILE *out, double y, const char *text)
@@ -259,7 +321,7 @@ static hyd_status draw_pipeline(struct hyd_draw *draw, FILE *out, double y,
 static void draw_legends(FILE *out, double y_load, double y_degree)
 {
     static const char *const degrees[HYD_DRAW_LEVELS] = {
-        "1", "2", "to 4", "to 8", "to 16", "to 32", "to 64", "to 128", "above"};
+        "1", "2", "3-4", "5-8", "9-16", "17-32", "33-64", "65-128", "over 128"};
 
     for (int level = 0; level < HYD_DRAW_LEVELS; level++) {
         legend(out, y_load, 'l', level, hyd_draw_level_text(level));
@@ -271,49 +333,68 @@ static void draw_legends(FILE *out, double y_load, double y_degree)
 static double draw_maps(const struct hyd_draw *draw, FILE *out)
 {
     const struct hyd_plan *plan = &draw->doc->plan;
-    const struct map load = map_at(plan, TITLE_HEIGHT + 44);
+    const struct map load = map_at(draw, TITLE_HEIGHT + MAP_HEAD);
     const double height = load.cell_height * plan->n_ranks;
-    const struct map degree = map_at(plan, load.y + height + GAP + 44);
+    const struct map degree = map_at(draw, load.y + height + GAP + MAP_HEAD);
     char title[160];
 
-    (void)snprintf(title, sizeof title, "Load of each cell, against the %s of %.4g ms",
+    (void)snprintf(title, sizeof title,
+                   "Load of each cell, against the %s of %.4g ms; cells without "
+                   "colour are empty",
                    draw->reference, 1e3 * draw->reference_s);
     draw_title(out, load.y - 26, title);
     draw_map(draw, out, &load, hyd_draw_load_level, 'l');
     draw_title(out, degree.y - 26, "Largest context-parallel degree in each cell");
     draw_map(draw, out, &degree, degree_level, 'd');
     draw_legends(out, load.y - 8, degree.y - 8);
-    return degree.y + height + GAP + 40;
+    return degree.y + height + GAP + PIPE_HEAD;
+}
+
+static void draw_pipe_head(const struct hyd_draw *draw, FILE *out, double y)
+{
+    const bool trains = draw->counted.pass != HYD_PASS_FORWARD;
+    char title[160];
+    char step[HYD_TEXT_BYTES];
+    char ends[2 * HYD_TEXT_BYTES];
+
+    (void)snprintf(title, sizeof title,
+                   "Pipeline of the busiest rank, %" PRIu32 ": its stages over time",
+                   draw->busiest_rank);
+    draw_title(out, y - 40, title);
+    legend(out, y - 8, 'k', 0, "forward");
+    if (trains) {
+        legend(out, y - 8, 'k', 1, "backward");
+    }
+    if (trains && draw->counted.options.zero_bubble) {
+        legend(out, y - 8, 'k', 2, "weight gradients");
+    }
+    (void)snprintf(ends, sizeof ends, "0 to %s; gaps are bubbles",
+                   hyd_text_seconds(draw->figures.step_s, step));
+    (void)fprintf(out, "<text class=\"dim\" x=\"%d\" y=\"%.5g\">%s</text>\n", LEFT,
+                  y - 24, ends);
 }
 
 hyd_status hyd_draw_svg(struct hyd_draw *draw, FILE *out, struct hyd_error *err)
 {
     const struct hyd_plan *plan = &draw->doc->plan;
-    const double height = map_at(plan, 0).cell_height * plan->n_ranks;
-    const double total = TITLE_HEIGHT + 2 * (height + GAP + 44) +
-                         draw->counted.pool.pp * (double)STAGE_HEIGHT + 28;
-    char title[160];
-    char step[HYD_TEXT_BYTES];
+    const double height = map_at(draw, 0).cell_height * plan->n_ranks;
+    const double total = TITLE_HEIGHT + 2 * (MAP_HEAD + height + GAP) + PIPE_HEAD +
+                         draw->counted.pool.pp * (double)STAGE_HEIGHT + BOTTOM;
     double pipe_y = 0;
     hyd_status st = HYD_OK;
 
     (void)fprintf(out,
                   "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" "
-                  "width=\"%d\" height=\"%.0f\" role=\"img\">\n<title>plan by "
-                  "%s</title>\n",
+                  "width=\"%d\" height=\"%.0f\" role=\"img\" "
+                  "aria-labelledby=\"plan-title plan-desc\">\n<title "
+                  "id=\"plan-title\">plan by %s</title>\n",
                   WIDTH, total, WIDTH, total, draw->counted.policy);
+    draw_description(draw, out);
     (void)fputs(style, out);
     (void)fputs("<rect width=\"100%\" height=\"100%\" class=\"e\"/>\n", out);
     draw_heading(draw, out);
     pipe_y = draw_maps(draw, out);
-    (void)snprintf(title, sizeof title, "Pipeline of the busiest rank, %" PRIu32,
-                   draw->busiest_rank);
-    draw_title(out, pipe_y - 26, title);
-    (void)fprintf(
-        out,
-        "<text class=\"dim\" x=\"%d\" y=\"%.5g\">stages over %s; forward light, "
-        "backward dark, gaps are bubbles</text>\n",
-        LEFT, pipe_y - 9, hyd_text_seconds(draw->figures.step_s, step));
+    draw_pipe_head(draw, out, pipe_y);
     st = draw_pipeline(draw, out, pipe_y, err);
     (void)fputs("</svg>\n", out);
     return st;

@@ -50,14 +50,38 @@ static void write_ids(const struct writer *w, const struct hyd_plan_group *group
     }
 }
 
+/* Whole nanoseconds, so that a slice ends exactly where the next one starts: readers that
+ * nest slices by their times would take the last digit of a rounded length for overlap. */
+static int64_t whole_ns(double seconds)
+{
+    return (int64_t)(seconds * 1e9 + 0.5);
+}
+
+static void write_us(FILE *out, const char *name, int64_t ns)
+{
+    (void)fprintf(out, ",\"%s\":%" PRId64 ".%03" PRId64, name, ns / 1000, ns % 1000);
+}
+
 static void write_slice(const struct writer *w, const struct hyd_pipeline_op *op,
                         uint32_t rank, double start_s, double end_s)
 {
-    (void)fprintf(
-        w->out,
-        "\",\"cat\":\"%s\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%u,\"tid\":%" PRIu32 "}",
-        kind_names[op->kind], start_s * 1e6, (end_s - start_s) * 1e6,
-        (unsigned)op->stage, rank);
+    const int64_t start_ns = whole_ns(start_s);
+
+    (void)fprintf(w->out, "\",\"cat\":\"%s\"", kind_names[op->kind]);
+    write_us(w->out, "ts", start_ns);
+    write_us(w->out, "dur", whole_ns(end_s) - start_ns);
+    (void)fprintf(w->out, ",\"pid\":%u,\"tid\":%" PRIu32 "}", (unsigned)op->stage,
+                  rank);
+}
+
+static void write_flow_end(const struct writer *w, const char *kind, int64_t at_ns,
+                           unsigned stage, uint32_t rank)
+{
+    (void)fprintf(w->out,
+                  ",\n{\"ph\":%s,\"name\":\"group\",\"cat\":\"group\",\"id\":%" PRIu64,
+                  kind, w->flow);
+    write_us(w->out, "ts", at_ns);
+    (void)fprintf(w->out, ",\"pid\":%u,\"tid\":%" PRIu32 "}", stage, rank);
 }
 
 /* Flows of one group: from its first member to the others. */
@@ -65,18 +89,13 @@ static void write_flows(struct writer *w, const struct hyd_pipeline_op *op,
                         const struct hyd_plan_group *group, double start_s,
                         double end_s)
 {
-    const double middle_us = (start_s + end_s) / 2 * 1e6;
+    const int64_t middle_ns = (whole_ns(start_s) + whole_ns(end_s)) / 2;
     const uint32_t *rank = w->draw->doc->plan.rank + group->first_rank;
 
     for (uint32_t k = 1; k < group->n_ranks; k++) {
-        (void)fprintf(
-            w->out,
-            ",\n{\"ph\":\"s\",\"name\":\"group\",\"cat\":\"group\",\"id\":%" PRIu64
-            ",\"ts\":%.3f,\"pid\":%u,\"tid\":%" PRIu32
-            "},\n{\"ph\":\"f\",\"bp\":\"e\",\"name\":\"group\",\"cat\":\"group\","
-            "\"id\":%" PRIu64 ",\"ts\":%.3f,\"pid\":%u,\"tid\":%" PRIu32 "}",
-            w->flow, middle_us, (unsigned)op->stage, rank[0], w->flow, middle_us,
-            (unsigned)op->stage, rank[k]);
+        write_flow_end(w, "\"s\"", middle_ns, (unsigned)op->stage, rank[0]);
+        write_flow_end(w, "\"f\",\"bp\":\"e\"", middle_ns, (unsigned)op->stage,
+                       rank[k]);
         w->flow++;
     }
 }

@@ -9,6 +9,7 @@
 #include "scheduler/core/degree.h"
 
 #include <float.h>
+#include <math.h>
 
 #include "common/base/check.h"
 
@@ -254,9 +255,11 @@ static hyd_status check_caps(const struct hyd_plan_input *in,
         if (seqs->tokens[k] / most > table->cap_tokens) {
             return hyd_error_field(
                 err, HYD_ERR_INFEASIBLE, "length_tokens",
-                "sequence %u of %.0f tokens exceeds %u ranks of cap %u",
+                "sequence %u of %.0f tokens exceeds %u ranks of cap %u: raise the cap "
+                "to %.0f, or let it have %.0f ranks",
                 seqs->id[seqs->run_first[k]], seqs->tokens[k], most,
-                in->limits.cap_tokens);
+                in->limits.cap_tokens, ceil(seqs->tokens[k] / most),
+                ceil(seqs->tokens[k] / in->limits.cap_tokens));
         }
     }
     return HYD_OK;

@@ -269,10 +269,14 @@ static bool list_steps(const struct hyd_job *job, const Hydra__V1__ListStepsRequ
             out->more = true;
             break;
         }
-        out->steps[out->n_steps] = hyd_job_step_info(step, false, arena);
-        if (out->steps[out->n_steps++] == NULL) {
+        out->steps[out->n_steps] = hyd_job_step_info(step, in->include_cells, arena);
+        if (out->steps[out->n_steps] == NULL) {
             return false;
         }
+        if (out->steps[out->n_steps]->report != NULL) {
+            out->steps[out->n_steps]->report->n_shards = 0;
+        }
+        out->n_steps++;
     }
     out->more = out->more || older;
     return true;
@@ -286,9 +290,17 @@ void hyd_handle_list_steps(struct hyd_call *call, const ProtobufCMessage *reques
     struct hyd_arena_mark mark = hyd_arena_mark(&service->scratch);
     Hydra__V1__ListStepsResponse out = HYDRA__V1__LIST_STEPS_RESPONSE__INIT;
     const struct hyd_job *job = hyd_handler_find_job(call, in->job);
+    struct hyd_error err = {0};
     bool ok = false;
 
     if (job == NULL) {
+        return;
+    }
+    if (in->include_cells && in->limit != 1) {
+        hyd_call_fail(call,
+                      hyd_error_value(&err, HYD_ERR_INVALID, "limit",
+                                      "1 with include_cells", "%" PRIu32, in->limit),
+                      &err);
         return;
     }
     ok = list_steps(job, in, &service->scratch, &out);

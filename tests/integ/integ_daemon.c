@@ -125,6 +125,17 @@ static void daemon_takes_reports_of_a_trainer(void **state)
     assert_int_equal(steps->steps[0]->tokens, 1000);
     assert_true(hyd_test_close(steps->steps[0]->report->measured_balance_ranks, 4.0,
                                0.0, 1e-12));
+    assert_int_equal(steps->steps[0]->report->n_cells, 0);
+    list.include_cells = true; /* of one step at a time */
+    (void)daemon_rig_call(rig, &hyd_rpc_list_steps, &list.base, &st);
+    assert_int_equal(st, HYD_ERR_INVALID);
+    assert_string_equal(rig->err.field, "limit");
+    list.limit = 1;
+    steps = daemon_rig_call(rig, &hyd_rpc_list_steps, &list.base, &st);
+    assert_int_equal(st, HYD_OK);
+    assert_int_equal(steps->steps[0]->report->n_cells, 1);
+    assert_int_equal(steps->steps[0]->report->cells[0]->rank, 3);
+    assert_int_equal(steps->steps[0]->report->n_shards, 0);
 }
 
 struct pieces {

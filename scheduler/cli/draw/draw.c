@@ -97,10 +97,13 @@ hyd_status hyd_draw_open(const struct hyd_alloc *alloc, const struct hyd_plan_do
     }
     fill_cells(ret_draw);
     ret_draw->figures.target_s = doc->plan.figures.target_s;
-    ret_draw->reference = ret_draw->figures.target_s > 0 ? "load target" : "mean cell";
-    ret_draw->reference_s = ret_draw->figures.target_s > 0
-                                ? ret_draw->figures.target_s
-                                : ret_draw->figures.mean_cell_s;
+    ret_draw->reference = "mean cell";
+    ret_draw->reference_s = ret_draw->figures.mean_cell_s;
+    if (ret_draw->figures.target_s > 0) {
+        /* The target is for sequences alone; a cell that holds any has its cost too. */
+        ret_draw->reference = "load target with a cell's fixed cost";
+        ret_draw->reference_s = ret_draw->figures.target_s + ret_draw->cost.cell_s;
+    }
     ret_draw->busiest_rank = find_busiest(ret_draw);
     return HYD_OK;
 }

@@ -2,8 +2,9 @@
  * draw.h - pictures of a plan: SVG, Chrome trace, one self-contained page.
  *
  * What     A plan is read, proved and turned into what pictures need: the load and the
- *          largest degree of each cell, what loads are held against (the load target, or
- *          the mean cell where the policy has none), and the pipeline's timeline.
+ *          largest degree of each cell, what loads are held against (the load target and
+ *          the fixed cost of a cell, or the mean cell where the policy has no target), and
+ *          the pipeline's timeline.
  * Shapes   load_s, degree: [n_microbatches][n_ranks].
  * Units    predicted seconds.
  * Errors   HYD_ERR_INVALID     a field of the input is out of range
@@ -28,7 +29,7 @@ struct hyd_draw {
     double *load_s;
     uint32_t *degree; /* 0: an empty cell */
     double reference_s;
-    const char *reference; /* "load target" or "mean cell" */
+    const char *reference; /* what reference_s is, in words */
     uint32_t busiest_rank;
 };
 

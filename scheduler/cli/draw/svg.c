@@ -339,7 +339,7 @@ static double draw_maps(const struct hyd_draw *draw, FILE *out)
     char title[160];
 
     (void)snprintf(title, sizeof title,
-                   "Load of each cell, against the %s of %.4g ms; cells without "
+                   "Load of each cell, against the %s, %.4g ms; cells without "
                    "colour are empty",
                    draw->reference, 1e3 * draw->reference_s);
     draw_title(out, load.y - 26, title);

@@ -270,12 +270,12 @@ static void svg_is_well_formed_and_names_what_it_shows(void **state)
     make_plan("--pp 4");
     text = draw(".svg");
     assert_well_formed(text);
-    assert_non_null(strstr(text, "against the load target of"));
+    assert_non_null(strstr(text, "against the load target with a cell's fixed cost, "));
     assert_non_null(strstr(text, "hydra: 120 sequences on 8 ranks"));
     free(text);
     make_plan("--policy static");
     text = draw(".svg");
-    assert_non_null(strstr(text, "against the mean cell of"));
+    assert_non_null(strstr(text, "against the mean cell, "));
     free(text);
 }
 

@@ -45,11 +45,20 @@ struct file {
     const size_t *n;
 };
 
+static const char html[] = "text/html; charset=utf-8";
+static const char script[] = "text/javascript; charset=utf-8";
+static const char style[] = "text/css; charset=utf-8";
+
+enum { INDEX, APP, API, DRAW, TEXT, WHATIF, STYLE };
+
 static const struct file files[] = {
-    {"text/html; charset=utf-8", hyd_page_index, &hyd_page_index_bytes},
-    {"text/javascript; charset=utf-8", hyd_page_app, &hyd_page_app_bytes},
-    {"text/javascript; charset=utf-8", hyd_page_draw, &hyd_page_draw_bytes},
-    {"text/css; charset=utf-8", hyd_page_style, &hyd_page_style_bytes},
+    [INDEX] = {html, hyd_page_index, &hyd_page_index_bytes},
+    [APP] = {script, hyd_page_app, &hyd_page_app_bytes},
+    [API] = {script, hyd_page_api, &hyd_page_api_bytes},
+    [DRAW] = {script, hyd_page_draw, &hyd_page_draw_bytes},
+    [TEXT] = {script, hyd_page_text, &hyd_page_text_bytes},
+    [WHATIF] = {script, hyd_page_whatif, &hyd_page_whatif_bytes},
+    [STYLE] = {style, hyd_page_style, &hyd_page_style_bytes},
 };
 
 static void serve_file(void *ctx, struct hyd_http_request *request)
@@ -297,10 +306,13 @@ static void serve_method(void *ctx, struct hyd_http_request *request)
 
 /* The page itself holds no data: everything it shows comes through guarded rows. */
 static const struct hyd_http_route routes[] = {
-    FILE_ROW("/", 0),
-    FILE_ROW("/app.js", 1),
-    FILE_ROW("/draw.js", 2),
-    FILE_ROW("/style.css", 3),
+    FILE_ROW("/", INDEX),
+    FILE_ROW("/app.js", APP),
+    FILE_ROW("/api.js", API),
+    FILE_ROW("/draw.js", DRAW),
+    FILE_ROW("/text.js", TEXT),
+    FILE_ROW("/whatif.js", WHATIF),
+    FILE_ROW("/style.css", STYLE),
     {.method = "GET", .path = "/metrics", .handle = serve_metrics},
     {.method = "GET",
      .path = "/api/policies",

@@ -14,6 +14,12 @@ extern const unsigned char hyd_page_app[];
 extern const size_t hyd_page_app_bytes;
 extern const unsigned char hyd_page_draw[];
 extern const size_t hyd_page_draw_bytes;
+extern const unsigned char hyd_page_api[];
+extern const size_t hyd_page_api_bytes;
+extern const unsigned char hyd_page_text[];
+extern const size_t hyd_page_text_bytes;
+extern const unsigned char hyd_page_whatif[];
+extern const size_t hyd_page_whatif_bytes;
 extern const unsigned char hyd_page_style[];
 extern const size_t hyd_page_style_bytes;
 

@@ -42,6 +42,8 @@ test|protobuf-compiler-grpc|stubs of that client
 test|openssl|certificates for tests
 test|libopenblas-dev|matrix product to compare the kernels with
 test|procps|process checks in tests
+test|chromium|the inspection page in a real browser
+test|chromium-driver|drives that browser
 LIST
 }
 

@@ -153,6 +153,11 @@ void hyd_job_add_step(struct hyd_job *job, struct hyd_job_step *take_step);
 void hyd_job_remove_step(struct hyd_job *job, struct hyd_job_step *step);
 void hyd_job_free_step(struct hyd_job *job, struct hyd_job_step *step);
 
+/* What the step's plan is made of: the job's input with the step's batch, pass and ranks;
+ * arrays are the job's and the step's. */
+struct hyd_plan_input hyd_job_plan_input(const struct hyd_job *job,
+                                         const struct hyd_job_step *step);
+
 /* Start the next plan that is wanted, if none is being made. */
 void hyd_job_plan_next(struct hyd_job *job);
 
@@ -162,6 +167,11 @@ void hyd_job_trim(struct hyd_job *job);
 /* NULL on no memory. */
 Hydra__V1__StepInfo *hyd_job_step_info(const struct hyd_job_step *step, bool with_cells,
                                        struct hyd_arena *arena);
+
+/* ---- job_tell.c ---- */
+
+/* Log the step's new plan with its degrees, and later that nothing is gained, if so. */
+void hyd_job_tell_plan(struct hyd_job *job, const struct hyd_job_step *step);
 
 /* ---- job_journal.c ---- */
 

@@ -126,6 +126,7 @@ static void plan_is_there(void *ctx, struct hyd_plan_result *result)
                           result->status == HYD_OK ? &result->plan->summary : NULL);
     if (result->status == HYD_OK) {
         take_plan(step, result);
+        hyd_job_tell_plan(job, step);
         hyd_job_log_plan(job, step);
     } else if (step->state == HYD_STEP_PLANNING) {
         hyd_job_refuse_step(job, step, result->status, &result->err);
@@ -158,19 +159,11 @@ static struct hyd_job_step *next_wanted(const struct hyd_job *job)
     return wanted;
 }
 
-void hyd_job_plan_next(struct hyd_job *job)
+struct hyd_plan_input hyd_job_plan_input(const struct hyd_job *job,
+                                         const struct hyd_job_step *step)
 {
-    struct hyd_job_step *step = next_wanted(job);
     struct hyd_plan_input input = job->setup.input;
-    struct hyd_plan_request request = {
-        .input = &input, .done = plan_is_there, .ctx = job};
-    struct hyd_error err = {0};
-    hyd_status st = HYD_OK;
 
-    if (step == NULL || job->ticket != NULL) {
-        return;
-    }
-    step->plan_wanted = false;
     input.batch = step->batch;
     input.pass = step->pass;
     input.limits.cap_tokens = job->setup.cap_tokens[step->pass];
@@ -183,6 +176,23 @@ void hyd_job_plan_next(struct hyd_job *job)
             input.limits.max_degree = 0;
         }
     }
+    return input;
+}
+
+void hyd_job_plan_next(struct hyd_job *job)
+{
+    struct hyd_job_step *step = next_wanted(job);
+    struct hyd_plan_input input;
+    struct hyd_plan_request request = {
+        .input = &input, .done = plan_is_there, .ctx = job};
+    struct hyd_error err = {0};
+    hyd_status st = HYD_OK;
+
+    if (step == NULL || job->ticket != NULL) {
+        return;
+    }
+    step->plan_wanted = false;
+    input = hyd_job_plan_input(job, step);
     job->planning = step;
     job->planning_id = step->plan_id;
     st = hyd_planning_submit(job->service->planning, &request, &job->ticket, &err);

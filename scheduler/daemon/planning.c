@@ -22,7 +22,12 @@ struct hyd_plan_ticket {
     bool running;
     void (*done)(void *ctx, struct hyd_plan_result *result);
     void *ctx;
+    const struct hyd_plan_check_request *check; /* NULL: a plan is wanted */
+    struct hyd_gain gain; /* of a check */
 };
+
+/* More would only be late. */
+enum { MAX_CHECKS = 2 };
 
 struct queue {
     struct hyd_plan_ticket *first;
@@ -37,6 +42,7 @@ struct hyd_planning {
     uint32_t n_running;
     struct queue steps;
     struct queue what_ifs;
+    struct queue checks;
 };
 
 static void append(struct queue *queue, struct hyd_plan_ticket *ticket)
@@ -80,6 +86,9 @@ void hyd_planning_free(struct hyd_planning *planning)
     }
     while (planning->what_ifs.n > 0) {
         free_ticket(take_first(&planning->what_ifs));
+    }
+    while (planning->checks.n > 0) {
+        free_ticket(take_first(&planning->checks));
     }
     while (planning->idle != NULL && planning->n_idle > 0) {
         hyd_planner_free(planning->idle[--planning->n_idle]);
@@ -168,6 +177,11 @@ static void plan_now(uv_work_t *work)
     double cpu_s = 0.0;
     double wall_s = 0.0;
 
+    if (ticket->check != NULL) {
+        ticket->result.status = hyd_gain_check(ticket->planner, &ticket->input,
+                                               ticket->check->figures, &ticket->gain);
+        return;
+    }
     ticket->result.status =
         hyd_planner_plan(ticket->planner, &ticket->input, &plan, &ticket->result.err);
     cpu_s = hyd_clock_thread_cpu_s() - start_cpu_s;
@@ -192,7 +206,11 @@ static void planned(uv_work_t *work, int status)
     (void)status; /* never cancelled inside libuv */
     planning->idle[planning->n_idle++] = ticket->planner;
     planning->n_running--;
-    if (!ticket->cancelled) {
+    if (ticket->check != NULL && ticket->result.status == HYD_OK) {
+        ticket->check->done(ticket->check->ctx, ticket->check->job, ticket->check->step,
+                            &ticket->gain);
+    }
+    if (ticket->check == NULL && !ticket->cancelled) {
         ticket->done(ticket->ctx, &ticket->result);
     }
     free_ticket(ticket);
@@ -206,6 +224,9 @@ static void start_some(struct hyd_planning *planning)
 
         if (ticket == NULL) {
             ticket = take_first(&planning->what_ifs);
+        }
+        if (ticket == NULL && (planning->n_idle > 1 || planning->n_running == 0)) {
+            ticket = take_first(&planning->checks);
         }
         if (ticket == NULL) {
             return;
@@ -252,6 +273,51 @@ hyd_status hyd_planning_submit(struct hyd_planning *planning,
     *ret_ticket = ticket;
     start_some(planning);
     return HYD_OK;
+}
+
+/* What the ticket needs of the request, in the ticket's own memory. */
+static bool copy_check(struct hyd_plan_ticket *ticket,
+                       const struct hyd_plan_check_request *request)
+{
+    const size_t n_bytes = strlen(request->job) + 1;
+    struct hyd_plan_check_request *check =
+        hyd_arena_take(&ticket->arena, 1, sizeof *check);
+    struct hyd_figures *figures = hyd_arena_take(&ticket->arena, 1, sizeof *figures);
+    char *job = hyd_arena_take(&ticket->arena, n_bytes, 1);
+
+    if (check == NULL || figures == NULL || job == NULL) {
+        return false;
+    }
+    *check = *request;
+    *figures = *request->figures;
+    memcpy(job, request->job, n_bytes);
+    check->input = &ticket->input;
+    check->figures = figures;
+    check->job = job;
+    ticket->check = check;
+    return true;
+}
+
+void hyd_planning_check(struct hyd_planning *planning,
+                        const struct hyd_plan_check_request *request)
+{
+    struct hyd_plan_ticket *ticket = NULL;
+
+    if (planning->checks.n < MAX_CHECKS) {
+        ticket = hyd_alloc_zeroed(planning->config.alloc, 1, sizeof *ticket);
+    }
+    if (ticket == NULL) {
+        return;
+    }
+    ticket->owner = planning;
+    hyd_arena_init(&ticket->arena, planning->config.alloc);
+    if (take_snapshot(ticket, request->input) != HYD_OK ||
+        !copy_check(ticket, request)) {
+        free_ticket(ticket);
+        return;
+    }
+    append(&planning->checks, ticket);
+    start_some(planning);
 }
 
 void hyd_planning_cancel(struct hyd_plan_ticket *ticket)

@@ -4,7 +4,9 @@
  * What     A request copies its input; a free thread plans, proves and copies the plan;
  *          `done` is called on the loop thread. Requests of steps go before what-ifs,
  *          each kind in the order in which it came. Every thread in use has a planner of
- *          its own, which keeps its memory.
+ *          its own, which keeps its memory. A check holds a plan against the other
+ *          policies; it runs when nothing else waits and a thread stays free, and is
+ *          dropped where others wait for that already.
  * Errors   HYD_ERR_LIMIT      too many what-ifs wait
  *          HYD_ERR_NO_MEMORY
  *          and in the result what hyd_planner_plan returns.
@@ -19,6 +21,7 @@
 #include "common/base/alloc.h"
 #include "common/base/error.h"
 #include "scheduler/core/cost.h"
+#include "scheduler/core/gain.h"
 #include "scheduler/core/types.h"
 #include "scheduler/daemon/plan_store.h"
 
@@ -57,10 +60,26 @@ HYD_MUST_CHECK hyd_status hyd_planning_submit(struct hyd_planning *planning,
                                               struct hyd_plan_ticket **ret_ticket,
                                               struct hyd_error *err);
 
+/* A plan that was made, to be held against the other policies. */
+struct hyd_plan_check_request {
+    const struct hyd_plan_input *input; /* copied, with its cost and arrays */
+    const struct hyd_figures *figures; /* copied */
+    const char *job; /* copied */
+    uint64_t step;
+    /* On the loop thread; ctx outlives the planning. */
+    void (*done)(void *ctx, const char *job, uint64_t step,
+                 const struct hyd_gain *gain);
+    void *ctx;
+};
+
+/* No error tells of a check that is dropped: nobody waits for it. */
+void hyd_planning_check(struct hyd_planning *planning,
+                        const struct hyd_plan_check_request *request);
+
 /* done will not be called; what runs is thrown away when it is ready. */
 void hyd_planning_cancel(struct hyd_plan_ticket *ticket);
 
-/* Requests that run or wait. */
+/* Requests that run or wait, but for checks that wait. */
 uint32_t hyd_planning_busy(const struct hyd_planning *planning);
 
 #endif

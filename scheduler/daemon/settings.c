@@ -81,6 +81,10 @@ const struct hyd_setting hyd_daemon_setting_table[] = {
     {.key = "plan.queue", .type = HYD_SETTING_COUNT, .offset = AT(plan_queue),
      .def = "1000", .min = 1, .max = 1e6,
      .why = "What-if plans that may wait for a thread; more are refused."},
+    {.key = "plan.check_gain", .type = HYD_SETTING_BOOL, .offset = AT(check_gain),
+     .def = "yes",
+     .why = "Hold each plan against the other policies while a planning thread is idle, and log "
+            "when nothing is gained by one of them."},
     {.key = "plan.keep_plans", .type = HYD_SETTING_COUNT, .offset = AT(keep_plans),
      .def = "16", .min = 0, .max = 1e6,
      .why = "Plans of finished steps kept per job for GetPlan; older ones keep figures and "

@@ -40,6 +40,7 @@ struct hyd_daemon_settings {
 
     uint64_t plan_threads;
     uint64_t plan_queue;
+    bool check_gain;
     uint64_t keep_plans;
     uint64_t keep_steps;
     uint64_t max_ahead;

@@ -9,6 +9,7 @@ foreach(name daemon agents train restart adapt)
   add_dependencies(integ_${name} hydra-schedd)
 endforeach()
 hydra_add_script(integ settings integ/integ_settings.sh)
+hydra_add_script(integ log integ/integ_log.sh)
 
 add_library(hydra_test_sim STATIC lib/sim.c lib/sim_agent.c lib/sim_sched.c)
 target_link_libraries(hydra_test_sim PUBLIC hydra_test hydra_sched hydra_agent_step)

@@ -37,6 +37,23 @@ static void hear_choice(struct hyd_explain *e, const struct hyd_trace_event *eve
     }
 }
 
+static void hear_place(struct hyd_explain *e, struct hyd_explain_try *last,
+                       const struct hyd_trace_event *event)
+{
+    if (event->seq == e->seq) {
+        last->place = *event;
+        hyd_explain_count_blocks(e, last);
+    }
+    if (e->n_placed < e->counted.batch.n_seqs) {
+        e->placed[e->n_placed++] = (struct hyd_explain_placed){
+            .microbatch = event->microbatch,
+            .rank = event->rank,
+            .degree = event->degree,
+            .tokens = event->tokens / event->degree,
+        };
+    }
+}
+
 static void hear(void *ctx, const struct hyd_trace_event *event)
 {
     struct hyd_explain *e = ctx;
@@ -49,6 +66,7 @@ static void hear(void *ctx, const struct hyd_trace_event *event)
     case HYD_TRACE_TRY:
         last = next_try(e);
         last->begin = *event;
+        e->n_placed = 0;
         return;
     case HYD_TRACE_CHOICE:
         hear_choice(e, event);
@@ -61,8 +79,8 @@ static void hear(void *ctx, const struct hyd_trace_event *event)
         }
         return;
     case HYD_TRACE_PLACE:
-        if (last != NULL && event->seq == e->seq) {
-            last->place = *event;
+        if (last != NULL) {
+            hear_place(e, last, event);
         }
         return;
     case HYD_TRACE_WIDEN:
@@ -133,8 +151,10 @@ static hyd_status open_parts(struct hyd_explain *e, struct hyd_error *err)
     }
     if (st == HYD_OK) {
         e->tries = hyd_arena_take(&e->arena, HYD_EXPLAIN_MAX_TRIES, sizeof *e->tries);
-        st = e->tries == NULL ? HYD_ERR_NO_MEMORY
-                              : hyd_planner_create(e->arena.alloc, &e->planner);
+        e->placed = hyd_arena_take(&e->arena, doc->in.batch.n_seqs, sizeof *e->placed);
+        st = e->tries == NULL || e->placed == NULL
+                 ? HYD_ERR_NO_MEMORY
+                 : hyd_planner_create(e->arena.alloc, &e->planner);
         if (st != HYD_OK) {
             return hyd_error_set(err, st, "no memory to plan again");
         }

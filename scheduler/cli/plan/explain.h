@@ -29,7 +29,29 @@ struct hyd_explain_try {
     struct hyd_trace_event place; /* kind PLACE when told */
     uint32_t n_widened;
     double step_s; /* < 0: no answer; 0: not simulated */
+    /* At its turn, blocks of its degree over all microbatches; 0: not known. */
+    uint32_t n_blocks;
+    uint32_t n_room; /* of these with room under the cap */
+    uint32_t n_empty; /* of these without any shard */
 };
+
+/* A sequence that a placement has put somewhere. */
+struct hyd_explain_placed {
+    uint32_t microbatch;
+    uint32_t rank; /* first of the block, in the planner's numbers */
+    uint32_t degree;
+    double tokens; /* of a shard */
+};
+
+/* One way to make a degree of u and r. */
+struct hyd_explain_split {
+    uint32_t u;
+    uint32_t r;
+    double shard_s;
+    const char *why_not; /* NULL: the planner may take it */
+};
+
+enum { HYD_EXPLAIN_MAX_SPLITS = 16 };
 
 /* One degree that the sequence could have. */
 struct hyd_explain_degree {
@@ -63,6 +85,8 @@ struct hyd_explain {
     struct hyd_explain_try *tries; /* [n_tries] */
     size_t n_tries;
     size_t n_candidates; /* numbers of microbatches that were predicted */
+    struct hyd_explain_placed *placed; /* of the last placement, in order */
+    size_t n_placed;
     size_t chosen; /* index of the placement that won; n_tries: none told */
 };
 
@@ -90,5 +114,13 @@ HYD_MUST_CHECK hyd_status hyd_explain_find(const struct hyd_plan *plan, uint32_t
 size_t hyd_explain_degrees(const struct hyd_explain *explain, uint32_t seq,
                            uint32_t has_degree,
                            struct hyd_explain_degree ret[HYD_EXPLAIN_MAX_DEGREES]);
+
+/* The ways to make degree d of a sequence, larger u first. Gives how many. */
+size_t hyd_explain_splits(const struct hyd_explain *explain, uint32_t seq, uint32_t d,
+                          struct hyd_explain_split ret[HYD_EXPLAIN_MAX_SPLITS]);
+
+/* Count the blocks of the degree of t->place as they were at its turn, where blocks lie at
+ * multiples of the degree. */
+void hyd_explain_count_blocks(struct hyd_explain *explain, struct hyd_explain_try *t);
 
 #endif

@@ -21,6 +21,8 @@ struct facts {
     double least_load_s, most_load_s; /* over the cells of its group */
     struct hyd_explain_degree degree[HYD_EXPLAIN_MAX_DEGREES];
     size_t n_degrees;
+    struct hyd_explain_split split[HYD_EXPLAIN_MAX_SPLITS]; /* of its degree */
+    size_t n_splits;
     const struct hyd_explain_try *chosen; /* or NULL */
 };
 
@@ -115,6 +117,7 @@ static hyd_status gather(const struct hyd_explain *e, uint32_t seq, struct facts
                                   f->group.r) /
                  slowest(in, f->ranks, f->group.n_ranks);
     f->n_degrees = hyd_explain_degrees(e, seq, f->group.n_ranks, f->degree);
+    f->n_splits = hyd_explain_splits(e, seq, f->group.n_ranks, f->split);
     f->chosen = e->chosen < e->n_tries ? &e->tries[e->chosen] : NULL;
     return find_loads(e, f, alloc, err);
 }
@@ -191,6 +194,53 @@ static hyd_status show_degrees(const struct hyd_cli *cli, const struct hyd_expla
     return st;
 }
 
+static const char *split_verdict(const struct facts *f,
+                                 const struct hyd_explain_split *split)
+{
+    const struct hyd_explain_split *least = NULL;
+
+    for (size_t i = 0; i < f->n_splits; i++) {
+        if (f->split[i].why_not == NULL &&
+            (least == NULL || f->split[i].shard_s < least->shard_s)) {
+            least = &f->split[i];
+        }
+    }
+    if (split->u == f->group.u) {
+        return split == least ? "TAKEN: least time" : "TAKEN, by the policy's own rule";
+    }
+    return split->why_not != NULL ? split->why_not
+           : split == least       ? "least time"
+                                  : "more time";
+}
+
+/* How the degree is made of heads and ring; there is no choice at degree 1. */
+static hyd_status show_splits(const struct hyd_cli *cli, const struct facts *f,
+                              struct hyd_error *err)
+{
+    static const char *const names[] = {"u", "r", "shard ms", "<why this u and r",
+                                        NULL};
+    struct hyd_table table;
+    hyd_status st = HYD_OK;
+
+    if (f->group.n_ranks == 1) {
+        return HYD_OK;
+    }
+    (void)fputc('\n', cli->out);
+    hyd_table_init(&table, cli->alloc, names);
+    for (size_t i = 0; i < f->n_splits; i++) {
+        const struct hyd_explain_split *split = &f->split[i];
+
+        hyd_table_add(&table, "%" PRIu32, split->u);
+        hyd_table_add(&table, "%" PRIu32, split->r);
+        hyd_table_add(&table, "%.4g", 1e3 * split->shard_s);
+        hyd_table_add(&table, "%s", split_verdict(f, split));
+        table.marked_row = split->u == f->group.u ? i + 1 : table.marked_row;
+    }
+    st = hyd_table_print(&table, cli, err);
+    hyd_table_release(&table);
+    return st;
+}
+
 static void show_ranks(FILE *out, const uint32_t *rank, uint32_t n)
 {
     bool consecutive = true;
@@ -227,12 +277,20 @@ static void show_trace(FILE *out, const struct hyd_explain *e, const struct fact
     if (f->chosen == NULL || f->chosen->place.kind != HYD_TRACE_PLACE) {
         return;
     }
-    (void)fprintf(
-        out,
-        "placed        on the free block of least load at its turn: %s before, "
-        "%s for this shard\n",
-        hyd_text_seconds(f->chosen->place.load_s, a),
-        hyd_text_seconds(f->chosen->place.time_s, b));
+    if (f->chosen->n_blocks > 0) {
+        (void)fprintf(out,
+                      "considered    %" PRIu32 " blocks of %" PRIu32
+                      " rank%s in all microbatches: %" PRIu32
+                      " had room under the cap at its turn, %" PRIu32 " were empty\n",
+                      f->chosen->n_blocks, f->chosen->place.degree,
+                      f->chosen->place.degree == 1 ? "" : "s", f->chosen->n_room,
+                      f->chosen->n_empty);
+    }
+    (void)fprintf(out,
+                  "placed        on the block with room of least load: %s before, "
+                  "%s for this shard\n",
+                  hyd_text_seconds(f->chosen->place.load_s, a),
+                  hyd_text_seconds(f->chosen->place.time_s, b));
     if (f->chosen->degree.kind == HYD_TRACE_DEGREE) {
         (void)fprintf(
             out,
@@ -253,6 +311,7 @@ static hyd_status show_text(struct hyd_cli *cli, const struct hyd_explain *e,
     FILE *out = cli->out;
     char a[HYD_TEXT_BYTES];
     char b[HYD_TEXT_BYTES];
+    hyd_status st = HYD_OK;
 
     hyd_explain_show_source(cli, e);
     (void)fprintf(out, "sequence      %" PRIu32 ": %" PRIu32 " tokens", f->seq,
@@ -283,16 +342,35 @@ static hyd_status show_text(struct hyd_cli *cli, const struct hyd_explain *e,
     (void)fprintf(out, "cell          microbatch %" PRIu32 " of %" PRIu32 ", ",
                   f->place.microbatch, e->plan->n_microbatches);
     show_ranks(out, f->ranks, f->group.n_ranks);
-    (void)fprintf(out,
-                  ", with %" PRIu32 " other sequence%s in its group; cells carry %s to "
-                  "%s, hottest of the plan ",
+    (void)fprintf(out, ", with %" PRIu32 " other sequence%s in its group; %s carr%s %s",
                   f->group.n_ids - 1, f->group.n_ids == 2 ? "" : "s",
-                  hyd_text_seconds(f->least_load_s, a),
-                  hyd_text_seconds(f->most_load_s, b));
-    (void)fprintf(out, "%s\n", hyd_text_seconds(e->figures.hottest_cell_s, a));
+                  f->group.n_ranks == 1 ? "the cell" : "cells",
+                  f->group.n_ranks == 1 ? "ies" : "y",
+                  hyd_text_seconds(f->least_load_s, a));
+    if (f->most_load_s > f->least_load_s) {
+        (void)fprintf(out, " to %s", hyd_text_seconds(f->most_load_s, a));
+    }
+    (void)fprintf(out, ", the hottest of the plan %s\n",
+                  hyd_text_seconds(e->figures.hottest_cell_s, a));
     show_trace(out, e, f);
     (void)fputc('\n', out);
-    return show_degrees(cli, e, f, err);
+    st = show_degrees(cli, e, f, err);
+    return st == HYD_OK ? show_splits(cli, f, err) : st;
+}
+
+static json_t *splits_json(const struct facts *f)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < f->n_splits; i++) {
+        const struct hyd_explain_split *split = &f->split[i];
+
+        (void)json_array_append_new(
+            list, json_pack("{s:I, s:I, s:f, s:s}", "u", (json_int_t)split->u, "r",
+                            (json_int_t)split->r, "shard_s", split->shard_s, "why",
+                            split_verdict(f, split)));
+    }
+    return list;
 }
 
 static json_t *degrees_json(const struct hyd_explain *e, const struct facts *f)
@@ -336,7 +414,13 @@ static hyd_status show_json(struct hyd_cli *cli, const struct hyd_explain *e,
                                   json_real(f->chosen->place.load_s));
         (void)json_object_set_new(root, "widened",
                                   json_integer((json_int_t)f->chosen->n_widened));
+        (void)json_object_set_new(root, "blocks",
+                                  json_pack("{s:I, s:I, s:I}", "considered",
+                                            (json_int_t)f->chosen->n_blocks,
+                                            "with_room", (json_int_t)f->chosen->n_room,
+                                            "empty", (json_int_t)f->chosen->n_empty));
     }
+    (void)json_object_set_new(root, "splits", splits_json(f));
     (void)json_object_set_new(root, "candidates",
                               json_integer((json_int_t)e->n_candidates));
     (void)json_object_set_new(root, "placements", json_integer((json_int_t)e->n_tries));

@@ -71,6 +71,49 @@ static json_t *run_json(const char *command, const char *more)
     return root;
 }
 
+/* Each u divides the degree, one is taken, and none that was allowed is faster. */
+static void check_splits(const json_t *root)
+{
+    json_t *one = NULL;
+    size_t i = 0;
+    double taken_s = 0;
+    double least_s = 1e30;
+    int taken = 0;
+
+    json_array_foreach(json_object_get(root, "splits"), i, one)
+    {
+        const char *why = json_string_value(json_object_get(one, "why"));
+        const double shard_s = json_number_value(json_object_get(one, "shard_s"));
+        const json_int_t u = json_integer_value(json_object_get(one, "u"));
+
+        assert_int_equal(u * json_integer_value(json_object_get(one, "r")),
+                         json_integer_value(json_object_get(root, "degree")));
+        if (strncmp(why, "TAKEN", 5) == 0) {
+            taken++;
+            taken_s = shard_s;
+            assert_int_equal(u, json_integer_value(json_object_get(root, "u")));
+        }
+        if (strstr(why, "time") != NULL && shard_s < least_s) {
+            least_s = shard_s;
+        }
+    }
+    assert_int_equal(taken, 1);
+    assert_true(i > 1);
+    assert_true(taken_s <= least_s);
+}
+
+/* The longest sequence is placed first: all blocks of its degree are empty. */
+static void check_blocks(const json_t *root)
+{
+    const json_t *blocks = json_object_get(root, "blocks");
+    const json_int_t degree = json_integer_value(json_object_get(root, "degree"));
+    const json_int_t n = json_integer_value(json_object_get(blocks, "considered"));
+
+    assert_true(n > 0 && n % (8 / degree) == 0);
+    assert_int_equal(json_integer_value(json_object_get(blocks, "with_room")), n);
+    assert_int_equal(json_integer_value(json_object_get(blocks, "empty")), n);
+}
+
 static void explain_finds_the_giant_where_the_plan_has_it(void **state)
 {
     struct hyd_plan_doc doc;
@@ -99,6 +142,8 @@ static void explain_finds_the_giant_where_the_plan_has_it(void **state)
     }
     assert_int_equal(taken, 1);
     assert_true(json_integer_value(json_object_get(root, "placements")) > 0);
+    check_splits(root);
+    check_blocks(root);
 
     (void)snprintf(path, sizeof path, "%s/plan.json", folder);
     assert_int_equal(hyd_plan_doc_read(hyd_alloc_system(), path, &doc, NULL), HYD_OK);

@@ -12,57 +12,24 @@
 #include <math.h>
 
 #include "common/base/sort.h"
+#include "scheduler/core/bound_area.h"
 #include "scheduler/core/cost.h"
 #include "scheduler/core/line_bound.h"
 #include "scheduler/core/line_giant.h"
 
 #include "common/base/banned.h"
 
-enum {
-    MANY_RUNS = 2048,
-    RUN_BITS = 9,
-    BISECTIONS = 48,
-    MAX_BOUND_DEGREES = 128,
-    ID_BITS = 20
-};
+enum { MANY_RUNS = 2048, RUN_BITS = 9, ID_BITS = 20 };
 
-/* As in plan_check.c: shares are compared with the cap with this slack. */
-static const double CAP_SLACK = 1e-9;
-
-struct run {
-    double tokens;
-    double extra_s;
-    double n_seqs;
-    double area_s; /* least d * t */
-    double least_s; /* least t */
-    double widest_s; /* t at the degree of least area */
-};
-
-struct bounds {
-    const struct hyd_plan_input *in;
-    struct hyd_arena *arena;
-    uint32_t degree[MAX_BOUND_DEGREES];
-    uint32_t n_degrees;
-    struct hyd_cost_form form[MAX_BOUND_DEGREES][HYD_MAX_ULYSSES];
-    uint32_t n_forms[MAX_BOUND_DEGREES];
-    bool one_rank_is_least;
-    struct run *run;
-    uint32_t n_runs;
-    double capacity; /* cells, weighted by speed */
-    double best_speed;
-    double area_s; /* sum over all sequences */
-    double longest_s; /* the largest least_s */
-    const struct run *giant; /* whose that is */
-};
-
-static void add_degree(struct bounds *b, uint32_t d)
+static void add_degree(struct hyd_bound_work *b, uint32_t d)
 {
     const uint32_t max =
         b->in->limits.max_degree != 0 ? b->in->limits.max_degree : b->in->pool.n_ranks;
     const struct hyd_cost *cost = b->in->cost;
     uint32_t n = 0;
 
-    if (b->n_degrees == MAX_BOUND_DEGREES || d < b->in->limits.min_degree || d > max) {
+    if (b->n_degrees == HYD_MAX_BOUND_DEGREES || d < b->in->limits.min_degree ||
+        d > max) {
         return;
     }
     for (uint32_t k = 0; k < b->n_degrees; k++) {
@@ -81,7 +48,7 @@ static void add_degree(struct bounds *b, uint32_t d)
 }
 
 /* Powers of two and divisors of the pool, and whatever the plan uses besides. */
-static hyd_status list_degrees(struct bounds *b, const struct hyd_plan *plan)
+static hyd_status list_degrees(struct hyd_bound_work *b, const struct hyd_plan *plan)
 {
     const struct hyd_arena_mark mark = hyd_arena_mark(b->arena);
     const uint32_t n_ranks = b->in->pool.n_ranks;
@@ -111,23 +78,6 @@ static hyd_status list_degrees(struct bounds *b, const struct hyd_plan *plan)
     return HYD_OK;
 }
 
-/* Least seconds of a shard at degree number k; infinite when the cap forbids it. */
-static double time_at(const struct bounds *b, uint32_t k, const struct run *run)
-{
-    double least_s = HUGE_VAL;
-
-    if (run->tokens / b->degree[k] > b->in->limits.cap_tokens * (1.0 + CAP_SLACK)) {
-        return HUGE_VAL;
-    }
-    for (uint32_t f = 0; f < b->n_forms[k]; f++) {
-        const double time_s =
-            hyd_cost_form_s(b->in->cost, &b->form[k][f], run->tokens, run->extra_s);
-
-        least_s = time_s < least_s ? time_s : least_s;
-    }
-    return least_s;
-}
-
 static uint64_t rounded_down(uint32_t tokens)
 {
     uint32_t bits = 0;
@@ -138,27 +88,28 @@ static uint64_t rounded_down(uint32_t tokens)
     return (uint64_t)(tokens >> bits) << bits;
 }
 
-static void add_to_runs(struct bounds *b, double tokens, double extra_s, double n_seqs)
+static void add_to_runs(struct hyd_bound_work *b, double tokens, double extra_s,
+                        double n_seqs)
 {
-    struct run *last = b->n_runs > 0 ? &b->run[b->n_runs - 1] : NULL;
+    struct hyd_bound_run *last = b->n_runs > 0 ? &b->run[b->n_runs - 1] : NULL;
 
     if (last != NULL && !(last->tokens < tokens) && !(last->tokens > tokens) &&
         !(last->extra_s < extra_s) && !(last->extra_s > extra_s)) {
         last->n_seqs += n_seqs;
     } else {
-        b->run[b->n_runs++] =
-            (struct run){.tokens = tokens, .extra_s = extra_s, .n_seqs = n_seqs};
+        b->run[b->n_runs++] = (struct hyd_bound_run){
+            .tokens = tokens, .extra_s = extra_s, .n_seqs = n_seqs};
     }
 }
 
 /* Runs of about the same length together. */
-static void coarsen_runs(struct bounds *b)
+static void coarsen_runs(struct hyd_bound_work *b)
 {
     const uint32_t n = b->n_runs;
 
     b->n_runs = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const struct run run = b->run[i];
+        const struct hyd_bound_run run = b->run[i];
 
         add_to_runs(b, (double)rounded_down((uint32_t)run.tokens), run.extra_s,
                     run.n_seqs);
@@ -166,7 +117,7 @@ static void coarsen_runs(struct bounds *b)
 }
 
 /* Sequences of the same length and extra work, together. */
-static hyd_status make_runs(struct bounds *b)
+static hyd_status make_runs(struct hyd_bound_work *b)
 {
     const struct hyd_batch *batch = &b->in->batch;
     uint64_t *key = hyd_arena_take(b->arena, batch->n_seqs, sizeof *key);
@@ -195,10 +146,10 @@ static hyd_status make_runs(struct bounds *b)
 }
 
 /* Least area and least time of a run over all degrees. */
-static void measure_run(const struct bounds *b, struct run *run)
+static void measure_run(const struct hyd_bound_work *b, struct hyd_bound_run *run)
 {
     for (uint32_t k = 0; k < b->n_degrees; k++) {
-        const double time_s = time_at(b, k, run);
+        const double time_s = hyd_bound_time_at(b, k, run);
         const double area_s = time_s * b->degree[k];
 
         run->least_s = time_s < run->least_s ? time_s : run->least_s;
@@ -209,13 +160,13 @@ static void measure_run(const struct bounds *b, struct run *run)
     }
 }
 
-static void measure_runs(struct bounds *b)
+static void measure_runs(struct hyd_bound_work *b)
 {
     const bool on_one = b->degree[0] == 1 && b->one_rank_is_least;
 
     for (uint32_t i = b->n_runs; i-- > 0;) {
-        struct run *run = &b->run[i];
-        const double one_s = on_one ? time_at(b, 0, run) : (double)HUGE_VAL;
+        struct hyd_bound_run *run = &b->run[i];
+        const double one_s = on_one ? hyd_bound_time_at(b, 0, run) : (double)HUGE_VAL;
 
         run->area_s = one_s;
         run->least_s = one_s;
@@ -232,99 +183,6 @@ static void measure_runs(struct bounds *b)
     }
 }
 
-/* Sequences whose degree depends on T, and their times at every degree. */
-struct split {
-    struct run *run;
-    double *time_s; /* [n][n_degrees] */
-    uint32_t n;
-    double rest_s; /* area of all others */
-    double high_s; /* at this T every one has its least area */
-};
-
-static hyd_status take_split(struct bounds *b, double low_s, struct split *ret_split)
-{
-    struct split split = {
-        .run = hyd_arena_take(b->arena, b->n_runs, sizeof *split.run),
-        .high_s = low_s,
-    };
-
-    if (split.run == NULL) {
-        return HYD_ERR_NO_MEMORY;
-    }
-    for (uint32_t i = 0; i < b->n_runs; i++) {
-        const struct run *run = &b->run[i];
-
-        if (run->widest_s <= low_s * b->best_speed) {
-            split.rest_s += run->n_seqs * run->area_s;
-            continue;
-        }
-        split.run[split.n++] = *run;
-        if (run->widest_s / b->best_speed > split.high_s) {
-            split.high_s = run->widest_s / b->best_speed;
-        }
-    }
-    split.time_s =
-        hyd_arena_take(b->arena, (size_t)split.n * b->n_degrees, sizeof *split.time_s);
-    if (split.time_s == NULL) {
-        return HYD_ERR_NO_MEMORY;
-    }
-    for (uint32_t i = 0; i < split.n; i++) {
-        for (uint32_t k = 0; k < b->n_degrees; k++) {
-            split.time_s[(size_t)i * b->n_degrees + k] = time_at(b, k, &split.run[i]);
-        }
-    }
-    *ret_split = split;
-    return HYD_OK;
-}
-
-/* Least area of all sequences when no shard may take longer than at_s. */
-static double area_at(const struct bounds *b, const struct split *split, double at_s)
-{
-    double sum_s = split->rest_s;
-
-    for (uint32_t i = 0; i < split->n; i++) {
-        const double *time_s = split->time_s + (size_t)i * b->n_degrees;
-        double area_s = HUGE_VAL;
-
-        for (uint32_t k = 0; k < b->n_degrees; k++) {
-            if (time_s[k] <= at_s * b->best_speed &&
-                time_s[k] * b->degree[k] < area_s) {
-                area_s = time_s[k] * b->degree[k];
-            }
-        }
-        sum_s += split->run[i].n_seqs * area_s;
-    }
-    return sum_s;
-}
-
-/* T*: see the header. Times are those of the fastest ranks. */
-static hyd_status hottest_cell(struct bounds *b, double *ret_s)
-{
-    const double least_s = b->longest_s / b->best_speed;
-    double low_s = b->area_s / b->capacity;
-    double high_s = 0.0;
-    struct split split;
-
-    low_s = least_s > low_s ? least_s : low_s;
-    if (take_split(b, low_s, &split) != HYD_OK) {
-        return HYD_ERR_NO_MEMORY;
-    }
-    high_s = split.high_s;
-    if (split.n > 0 && area_at(b, &split, low_s) > b->capacity * low_s) {
-        for (int step = 0; step < BISECTIONS; step++) {
-            const double at_s = (low_s + high_s) / 2.0;
-
-            if (area_at(b, &split, at_s) <= b->capacity * at_s) {
-                high_s = at_s;
-            } else {
-                low_s = at_s;
-            }
-        }
-    }
-    *ret_s = low_s;
-    return HYD_OK;
-}
-
 static bool rate_rises(const struct hyd_cost *cost)
 {
     for (uint32_t k = 1; k < cost->n_eff; k++) {
@@ -335,7 +193,7 @@ static bool rate_rises(const struct hyd_cost *cost)
     return true;
 }
 
-static hyd_status measure(struct bounds *b, const struct hyd_plan *plan,
+static hyd_status measure(struct hyd_bound_work *b, const struct hyd_plan *plan,
                           double *ret_hottest_s)
 {
     const struct hyd_pool *pool = &b->in->pool;
@@ -362,7 +220,7 @@ static hyd_status measure(struct bounds *b, const struct hyd_plan *plan,
             coarsen_runs(b);
         }
         measure_runs(b);
-        st = hottest_cell(b, ret_hottest_s);
+        st = hyd_bound_hottest_cell(b, ret_hottest_s);
     }
     return st;
 }
@@ -387,7 +245,7 @@ static double giant_on(const struct hyd_line_giant *giant, double giant_s, doubl
 }
 
 /* The least step with the giant at any of its degrees; base_s: without looking at it. */
-static hyd_status giant_step(const struct bounds *b,
+static hyd_status giant_step(const struct hyd_bound_work *b,
                              const struct hyd_pipeline_program *program, double rank_s,
                              double base_s, double *ret_step_s)
 {
@@ -400,7 +258,7 @@ static hyd_status giant_step(const struct bounds *b,
         return HYD_ERR_NO_MEMORY;
     }
     for (uint32_t k = b->n_degrees; k-- > 0;) {
-        const double giant_s = time_at(b, k, b->giant) + b->in->cost->cell_s;
+        const double giant_s = hyd_bound_time_at(b, k, b->giant) + b->in->cost->cell_s;
         const double share = (double)b->degree[k] / b->in->pool.n_ranks;
         struct hyd_line_giant giant;
         double step_s = 0.0;
@@ -418,7 +276,7 @@ static hyd_status giant_step(const struct bounds *b,
 }
 
 /* Step and reference from the measured runs. filled: cells that are not empty. */
-static hyd_status bound_step(const struct bounds *b,
+static hyd_status bound_step(const struct hyd_bound_work *b,
                              const struct hyd_pipeline_program *program, double filled,
                              struct hyd_bound *bound)
 {
@@ -462,7 +320,7 @@ hyd_status hyd_bound_of_plan(const struct hyd_plan_input *in,
 {
     const struct hyd_arena_mark mark = hyd_arena_mark(arena);
     const double n_cells = (double)plan->n_microbatches * plan->n_ranks;
-    struct bounds *b = hyd_arena_take_zeroed(arena, 1, sizeof *b);
+    struct hyd_bound_work *b = hyd_arena_take_zeroed(arena, 1, sizeof *b);
     struct hyd_bound bound = {0};
     hyd_status st = HYD_ERR_NO_MEMORY;
 

@@ -225,6 +225,26 @@ static bool is_beaten(const struct hyd_degree_table *table, double longest)
     return false;
 }
 
+/* Does splitting further only add, at every length? */
+static bool area_rises(const struct hyd_degree_table *table, double longest)
+{
+    for (uint32_t k = 1; k < table->n_rows; k++) {
+        const double d = table->row[k].d;
+        const double below = table->row[k - 1].d;
+        double tokens = GRID_FROM_TOKENS;
+
+        for (bool more = true; more;) {
+            more = tokens < longest;
+            if (d * hyd_degree_s(table, k, tokens, 0.0) <
+                below * hyd_degree_s(table, k - 1, tokens, 0.0) * SURE) {
+                return false;
+            }
+            tokens = tokens * GRID_STEP < longest ? tokens * GRID_STEP : longest;
+        }
+    }
+    return true;
+}
+
 static double longest_of(const struct hyd_seqs *seqs)
 {
     double longest = seqs->tokens[0];
@@ -307,6 +327,7 @@ hyd_status hyd_degree_table_init(const struct hyd_plan_input *in,
             table.cap_tokens = in->limits.cap_tokens * (1.0 + CAP_SLACK);
         }
     }
+    table.area_rises = area_rises(&table, longest);
     *ret_table = table;
     return check_caps(in, &table, seqs, err);
 }
@@ -387,27 +408,29 @@ double hyd_degree_run_s(const struct hyd_degree_table *table,
     return *kept_s;
 }
 
-/* hyd_degree_of for a run, from times that are kept. */
+/* hyd_degree_of for a run, from times that are kept; rows below `from` are too small. */
 static uint32_t degree_of_run(const struct hyd_degree_table *table,
                               const struct hyd_seqs *seqs, uint32_t run,
-                              double target_s)
+                              double target_s, uint32_t from)
 {
     const double tokens = seqs->tokens[run];
-    const double sure_s = seqs->work_s[run] * SURE;
     double least_area = DBL_MAX;
     uint32_t best = HYD_NO_DEGREE;
 
-    for (uint32_t k = 0; k < table->n_rows; k++) {
+    for (uint32_t k = from; k < table->n_rows; k++) {
         const double d = table->row[k].d;
+        double time_s = 0.0;
 
-        /* A shard is never faster than its share of the work. */
-        if (sure_s <= target_s * d && tokens / d <= table->cap_tokens) {
-            const double time_s = hyd_degree_run_s(table, seqs, run, k);
-
-            if (time_s <= target_s && d * time_s < least_area) {
-                least_area = d * time_s;
-                best = k;
-            }
+        if (tokens / d > table->cap_tokens) {
+            continue;
+        }
+        time_s = hyd_degree_run_s(table, seqs, run, k);
+        if (time_s <= target_s && d * time_s < least_area) {
+            least_area = d * time_s;
+            best = k;
+        }
+        if (best != HYD_NO_DEGREE && table->area_rises) {
+            break;
         }
     }
     return best != HYD_NO_DEGREE ? best : fastest(table, tokens, seqs->extra_s[run]);
@@ -417,14 +440,21 @@ void hyd_degree_choose(const struct hyd_degree_table *table,
                        const struct hyd_seqs *seqs, double target_s, uint8_t *ret_row)
 {
     const bool has_one = table->row[0].d == 1;
+    uint32_t from = table->n_rows - 1;
 
     for (uint32_t k = 0; k < seqs->n_runs; k++) {
+        /* A shard is never faster than its share of the work, which falls from run to
+         * run. */
+        while (from > 0 &&
+               seqs->work_s[k] * SURE <= target_s * table->row[from - 1].d) {
+            from--;
+        }
         /* Splitting only adds. */
         if (has_one && seqs->work_s[k] <= target_s &&
             seqs->tokens[k] <= table->cap_tokens) {
             ret_row[k] = 0;
         } else {
-            ret_row[k] = (uint8_t)degree_of_run(table, seqs, k, target_s);
+            ret_row[k] = (uint8_t)degree_of_run(table, seqs, k, target_s, from);
         }
     }
 }

@@ -41,8 +41,8 @@ struct hyd_degree_table {
     uint32_t n_ranks;
     double cap_tokens; /* with the slack that sums of l/d need */
     double best_speed; /* of the fastest rank */
-    double
-        *run_s; /* [n_runs][n_rows] seconds of a shard; < 0: not asked for; or NULL */
+    bool area_rises; /* d * t(l,d) rises with d, as far as lengths were tried */
+    double *run_s; /* [n_runs][n_rows] of a shard; < 0: not asked for yet; or NULL */
 };
 
 HYD_MUST_CHECK hyd_status hyd_degree_table_init(const struct hyd_plan_input *in,

@@ -43,9 +43,20 @@ static void put_bits(struct sink *sink, uint64_t value, size_t n_bytes)
     }
 }
 
+/* The bulk of a plan: written out, so that it becomes one store. */
 static void put_u32(struct sink *sink, uint32_t value)
 {
-    put_bits(sink, value, 4);
+    unsigned char *to = NULL;
+
+    if (sink->used + 4 > sizeof sink->buffer) {
+        flush(sink);
+    }
+    to = sink->buffer + sink->used;
+    to[0] = (unsigned char)value;
+    to[1] = (unsigned char)(value >> 8);
+    to[2] = (unsigned char)(value >> 16);
+    to[3] = (unsigned char)(value >> 24);
+    sink->used += 4;
 }
 
 static void put_double(struct sink *sink, double value)

@@ -50,6 +50,7 @@ static void choose_levels(struct hyd_tiles *x)
             x->level[x->n_levels++] = (struct hyd_tile_level){
                 .row = row,
                 .d = degree->d,
+                .inverse = (degree->d & (degree->d - 1)) == 0 ? 1.0 / degree->d : 0.0,
                 .least_tokens = x->in->seqs->least_tokens / degree->d,
             };
         }
@@ -110,16 +111,27 @@ static void make_tile(struct hyd_tiles *x, uint32_t id, uint32_t place, uint32_t
     };
 }
 
+static double shard_of(const struct hyd_tile_level *level, double tokens)
+{
+    return level->inverse > 0.0 ? tokens * level->inverse : tokens / level->d;
+}
+
+/* No block with room for the sequence has less load than this; DBL_MAX: there is none. */
+static double least_load(const struct hyd_tile_level *level, double tokens)
+{
+    if (level->parked.n_items > 0 &&
+        -hyd_heap_top_key(&level->parked) >= shard_of(level, tokens)) {
+        return -DBL_MAX; /* anything may come back */
+    }
+    return level->live.n_items > 0 ? hyd_heap_top_key(&level->live) : DBL_MAX;
+}
+
 /* The top of a level becomes its least loaded block with room for the sequence. */
 static bool settle(struct hyd_tiles *x, uint32_t k, double tokens)
 {
     struct hyd_tile_level *level = &x->level[k];
-    double shard_tokens = 0.0;
+    const double shard_tokens = shard_of(level, tokens);
 
-    if (level->live.n_items + level->parked.n_items == 0) {
-        return false;
-    }
-    shard_tokens = tokens / level->d;
     while (level->parked.n_items > 0 &&
            -hyd_heap_top_key(&level->parked) >= shard_tokens) {
         const uint32_t id = (uint32_t)hyd_heap_pop(&level->parked).id;
@@ -152,21 +164,19 @@ static uint32_t join(struct hyd_tiles *x, const struct want *want, uint32_t *ret
     uint32_t best = NO_BLOCK;
 
     for (uint32_t k = want->level; k < x->n_levels; k++) {
+        const double least_s = least_load(&x->level[k], want->tokens);
         double time_s = 0.0;
         double value_s = 0.0;
 
-        if (x->level[k].parked.n_items == 0 && x->level[k].live.n_items > 0 &&
-            hyd_heap_top_key(&x->level[k].live) >= best_s) {
-            continue; /* and what has room is no less loaded */
-        }
-        if (!settle(x, k, want->tokens)) {
-            continue;
-        }
-        value_s = hyd_heap_top_key(&x->level[k].live);
-        if (value_s >= best_s) {
+        if (least_s >= best_s) {
             continue; /* time and overhead only add */
         }
         time_s = time_at(x, want, k);
+        if ((!x->singles && least_s + time_s > limit_s) ||
+            !settle(x, k, want->tokens)) {
+            continue;
+        }
+        value_s = hyd_heap_top_key(&x->level[k].live);
         if (!x->singles) {
             value_s += time_s;
             if (value_s > limit_s) {

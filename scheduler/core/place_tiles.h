@@ -28,6 +28,7 @@ struct hyd_tile_level {
     uint32_t d;
     struct hyd_heap live; /* by load */
     struct hyd_heap parked; /* by -room */
+    double inverse; /* 1 / d where that is exact, else 0 */
     double least_tokens; /* of a shard of the shortest sequence */
 };
 

@@ -26,6 +26,7 @@ struct proof {
     const struct hyd_policy_ops *policy; /* NULL: made by someone else */
     struct hyd_error *err;
     uint32_t longest;
+    bool pads_to_longest;
     bool exclusive;
     uint32_t max_degree;
     unsigned char *seen; /* [n_seqs] */
@@ -43,13 +44,13 @@ static bool pads_to_longest(const struct proof *p)
 /* Tokens of a sequence as they count against the cap. */
 static double counted_tokens(const struct proof *p, uint32_t id)
 {
-    const uint64_t align =
-        p->in->limits.align_tokens > 0 ? p->in->limits.align_tokens : 1;
-    const uint64_t length =
-        pads_to_longest(p) ? p->longest : p->in->batch.length_tokens[id];
-    const uint64_t rounded = (length + align - 1) / align * align;
+    const uint64_t align = p->in->limits.align_tokens;
+    uint64_t length = p->pads_to_longest ? p->longest : p->in->batch.length_tokens[id];
 
-    return (double)rounded;
+    if (align > 1) {
+        length = (length + align - 1) / align * align;
+    }
+    return (double)length;
 }
 
 static hyd_status check_frame(struct proof *p)
@@ -348,6 +349,7 @@ hyd_status hyd_plan_check(const struct hyd_plan_input *in, const struct hyd_plan
         st = hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory to check the plan");
         goto out;
     }
+    p.pads_to_longest = pads_to_longest(&p);
     if (p.max_degree == 0) {
         p.max_degree = in->pool.n_ranks;
     }

@@ -73,6 +73,9 @@ bool hyd_plan_ulysses_fits(const struct hyd_plan_input *in, const uint32_t *rank
 {
     const uint32_t node = in->pool.ranks_per_node;
 
+    if (node >= in->pool.n_ranks) {
+        return true;
+    }
     for (uint32_t k = 0; u > 1 && k < n_ranks; k += u) {
         const uint32_t first = rank[k] - rank[k] % node;
 

@@ -84,7 +84,9 @@ hyd_status hyd_search_try_run(struct hyd_search_try *t, double theta, bool exclu
     if (st == HYD_OK) {
         t->bench.speed = in.speed;
         /* Who listens wants to know every step. */
-        t->bench.enough_s = search->in->trace == NULL ? search->step_s : 0.0;
+        t->bench.enough_s = search->in->trace == NULL && search->step_s < DBL_MAX
+                                ? search->step_s
+                                : 0.0;
         st = hyd_trial_run(&t->bench, &t->placement, t->share, search->arena, t->order,
                            &step_s);
     }

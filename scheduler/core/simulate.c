@@ -15,8 +15,11 @@
 
 #include "common/base/banned.h"
 
-/* A chunk of ranks that nothing joins. */
-enum { RANKS_APART = 256 };
+/* A chunk of ranks that nothing joins; microbatches between looks at what is left. */
+enum { RANKS_APART = 256, CHECK_EVERY = 2 };
+
+/* Below 1 by more than rounding. */
+static const double SURE = 1.0 - 1e-12;
 
 hyd_status hyd_sim_init(struct hyd_sim *sim, const struct hyd_pipeline_program *program,
                         uint32_t n_ranks, struct hyd_arena *arena,
@@ -29,7 +32,11 @@ hyd_status hyd_sim_init(struct hyd_sim *sim, const struct hyd_pipeline_program *
     sim->slot_s =
         hyd_arena_take(arena, (size_t)program->n_slots * n_ranks, sizeof *sim->slot_s);
     sim->end_s = hyd_arena_take(arena, n_ranks, sizeof *sim->end_s);
-    if (sim->stage_s == NULL || sim->slot_s == NULL || sim->end_s == NULL) {
+    sim->after_s = hyd_arena_take(arena, program->n_ops, sizeof *sim->after_s);
+    sim->mean_s =
+        hyd_arena_take(arena, program->shape.n_microbatches, sizeof *sim->mean_s);
+    if (sim->stage_s == NULL || sim->slot_s == NULL || sim->end_s == NULL ||
+        sim->after_s == NULL || sim->mean_s == NULL) {
         return hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory to simulate");
     }
     return HYD_OK;
@@ -161,28 +168,113 @@ static void run_op(struct hyd_sim *sim, const struct chunk *chunk,
     if (chunk->first_group != NULL) {
         run_groups(chunk, m, share, row);
     }
+    if (op->done_slot != HYD_NO_SLOT && !cells->barrier) {
+        double *restrict done_s = sim->slot_s + (size_t)op->done_slot * n;
+
+        for (uint32_t r = 0; r < n; r++) {
+            const double end_s = row[r] + share * local_s[r];
+
+            row[r] = end_s;
+            done_s[r] = end_s;
+        }
+        return;
+    }
     for (uint32_t r = 0; r < n; r++) {
         row[r] += share * local_s[r];
     }
     if (cells->barrier) {
         run_block(row, n, 0.0);
-    }
-    if (op->done_slot != HYD_NO_SLOT) {
-        memcpy(sim->slot_s + (size_t)op->done_slot * n, row, n * sizeof *row);
+        if (op->done_slot != HYD_NO_SLOT) {
+            memcpy(sim->slot_s + (size_t)op->done_slot * n, row, n * sizeof *row);
+        }
     }
 }
 
-/* Writes when each rank of the chunk was done; gives when the last was. */
+/* Whole seconds of the chunk's mean rank in each microbatch. */
+static void find_mean(struct hyd_sim *sim, const struct chunk *chunk)
+{
+    const struct hyd_sim_cells *cells = chunk->cells;
+
+    for (uint32_t m = 0; m < cells->n_microbatches; m++) {
+        const double *local_s = cells->local_s + (size_t)m * sim->n_ranks;
+        double sum_s = 0.0;
+
+        for (uint32_t r = chunk->first; r < chunk->first + chunk->n; r++) {
+            sum_s += local_s[r];
+        }
+        for (uint32_t g = chunk->first_group != NULL ? chunk->first_group[m] : 0;
+             chunk->first_group != NULL && g < chunk->first_group[m + 1]; g++) {
+            sum_s += cells->group[g].n_ranks * cells->group[g].seconds;
+        }
+        sim->mean_s[m] = sum_s / chunk->n;
+    }
+}
+
+/* What the chunk's mean rank, alone, still needs at least when an operation is over. */
+static void find_after(struct hyd_sim *sim, const struct chunk *chunk)
+{
+    const struct hyd_pipeline_program *program = sim->program;
+    const uint32_t *order = chunk->cells->order;
+
+    find_mean(sim, chunk);
+    memset(sim->after_s, 0, program->n_ops * sizeof *sim->after_s);
+    for (size_t i = program->n_ops; i-- > 0;) {
+        const struct hyd_pipeline_op *op = &program->op[i];
+        const uint32_t m = order != NULL ? order[op->position] : op->position;
+        const double from_s =
+            sim->after_s[i] + hyd_pipeline_share(program, op) * sim->mean_s[m];
+        const uint32_t before[] = {op->stage_op, op->wait_op};
+
+        for (size_t k = 0; k < 2; k++) {
+            if (before[k] != HYD_NO_OP && sim->after_s[before[k]] < from_s) {
+                sim->after_s[before[k]] = from_s;
+            }
+        }
+    }
+}
+
+/*
+ * After an operation of the last stage: each rank needs what it would need alone, and so
+ * does the mean of them, whose line is no longer than the mean of their lines.
+ */
+static double least_end(const struct hyd_sim *sim, const struct chunk *chunk, size_t i)
+{
+    const uint32_t stage = sim->program->op[i].stage;
+    const double *row = sim->stage_s + (size_t)stage * chunk->n;
+    double sum_s = 0.0;
+
+    for (uint32_t r = 0; r < chunk->n; r++) {
+        sum_s += row[r];
+    }
+    return (sum_s / chunk->n + sim->after_s[i]) * SURE;
+}
+
+/* Writes when each rank of the chunk was done; gives when the last was. With enough_s it
+ * may give up before, and gives what is at least that. */
 static double run_chunk(struct hyd_sim *sim, const struct chunk *chunk)
 {
     const struct hyd_pipeline_program *program = sim->program;
     const uint32_t n_stages = program->shape.n_stages;
+    const double enough_s = chunk->cells->enough_s;
     double *end_s = sim->end_s + chunk->first;
     double last_s = 0.0;
 
     memset(sim->stage_s, 0, (size_t)n_stages * chunk->n * sizeof *sim->stage_s);
+    if (enough_s > 0.0) {
+        find_after(sim, chunk);
+    }
     for (size_t i = 0; i < program->n_ops; i++) {
-        run_op(sim, chunk, &program->op[i]);
+        const struct hyd_pipeline_op *op = &program->op[i];
+
+        run_op(sim, chunk, op);
+        if (enough_s > 0.0 && op->stage + 1U == n_stages &&
+            op->position % CHECK_EVERY == CHECK_EVERY - 1U) {
+            last_s = least_end(sim, chunk, i);
+            if (last_s >= enough_s) {
+                return last_s;
+            }
+            last_s = 0.0;
+        }
     }
     memcpy(end_s, sim->stage_s, chunk->n * sizeof *end_s);
     for (uint32_t s = 1; s < n_stages; s++) {

@@ -54,6 +54,8 @@ struct hyd_sim {
     double *stage_s; /* [n_stages][n_ranks] when the rank is free */
     double *slot_s; /* [n_slots][n_ranks] */
     double *end_s; /* [n_ranks] when it was done in the last run */
+    double *after_s; /* [n_ops] scratch of runs that may stop early */
+    double *mean_s; /* [n_microbatches] the same */
 };
 
 HYD_MUST_CHECK hyd_status hyd_sim_init(struct hyd_sim *sim,

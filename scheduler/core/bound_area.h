@@ -1,0 +1,56 @@
+/*
+ * bound_area.h - what bound.c and the bound on the hottest cell share.
+ *
+ * What     Runs of like sequences with their least areas and times over the degrees that
+ *          are looked at; T* from them.
+ * Errors   HYD_ERR_NO_MEMORY
+ * Owns     arrays come from the arena.
+ * Threads  plain data.
+ * Source   scheduler/README.md "Load target", 9.
+ */
+#ifndef HYD_SCHEDULER_CORE_BOUND_AREA_H
+#define HYD_SCHEDULER_CORE_BOUND_AREA_H
+
+#include "common/base/arena.h"
+#include "common/base/error.h"
+#include "scheduler/core/cost.h"
+#include "scheduler/core/types.h"
+
+enum { HYD_MAX_BOUND_DEGREES = 128 };
+
+struct hyd_bound_run {
+    double tokens;
+    double extra_s;
+    double n_seqs;
+    double area_s; /* least d * t */
+    double least_s; /* least t */
+    double widest_s; /* t at the degree of least area */
+};
+
+struct hyd_bound_work {
+    const struct hyd_plan_input *in;
+    struct hyd_arena *arena;
+    uint32_t degree[HYD_MAX_BOUND_DEGREES];
+    uint32_t n_degrees;
+    struct hyd_cost_form form[HYD_MAX_BOUND_DEGREES][HYD_MAX_ULYSSES];
+    uint32_t n_forms[HYD_MAX_BOUND_DEGREES];
+    bool one_rank_is_least;
+    struct hyd_bound_run *run;
+    uint32_t n_runs;
+    double capacity; /* cells, weighted by speed */
+    double best_speed;
+    double area_s; /* sum over all sequences */
+    double longest_s; /* the largest least_s */
+    const struct hyd_bound_run *giant; /* whose that is */
+};
+
+/* Least seconds of a shard at degree number k; infinite when the cap forbids it. */
+double hyd_bound_time_at(const struct hyd_bound_work *b, uint32_t k,
+                         const struct hyd_bound_run *run);
+
+/* T*: the least T at which areas of degrees that fit T fit the cells; times are those of
+ * the fastest ranks. */
+HYD_MUST_CHECK hyd_status hyd_bound_hottest_cell(struct hyd_bound_work *b,
+                                                 double *ret_s);
+
+#endif

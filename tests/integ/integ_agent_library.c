@@ -113,14 +113,14 @@ static void run_passes(struct rank *rank, const struct hyd_agent_assignment *ste
     size_t before = 0;
 
     for (uint32_t m = 0; m < step->n_microbatches && rank->run == HYD_OK; m++) {
-        struct hyd_attn_pass pass = {m, 0, HYD_PASS_FORWARD};
+        struct hyd_attn_pass pass = {m, 0, HYD_DIRECTION_FORWARD};
 
         rank->run = hyd_agent_run(rank->agent, rank->local, &pass, io, NULL);
         if (m == 0) {
             /* From here on nobody makes anything: both ranks have passed a pass. */
             before = atomic_load(&n_allocations);
         }
-        pass.pass = HYD_PASS_BACKWARD;
+        pass.pass = HYD_DIRECTION_BACKWARD;
         if (rank->run == HYD_OK) {
             rank->run = hyd_agent_run(rank->agent, rank->local, &pass, io, NULL);
         }
@@ -132,7 +132,7 @@ static void *rank_main(void *arg)
 {
     struct rank *rank = arg;
     const struct hyd_agent_assignment *step = NULL;
-    const struct hyd_attn_pass nowhere = {9, 0, HYD_PASS_FORWARD};
+    const struct hyd_attn_pass nowhere = {9, 0, HYD_DIRECTION_FORWARD};
     struct hyd_attn_io io;
     struct hyd_error err = {.text = ""};
 

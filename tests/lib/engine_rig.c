@@ -174,7 +174,7 @@ static bool pass_of(const struct hyd_rig *rig, uint32_t number,
     uint32_t inside = number % per_microbatch;
 
     ret_pass->microbatch = number / per_microbatch;
-    ret_pass->pass = inside < layers ? HYD_PASS_FORWARD : HYD_PASS_BACKWARD;
+    ret_pass->pass = inside < layers ? HYD_DIRECTION_FORWARD : HYD_DIRECTION_BACKWARD;
     ret_pass->layer = inside < layers ? inside : 2 * layers - 1 - inside;
     return ret_pass->microbatch < rig->plan.n_microbatches;
 }
@@ -241,7 +241,8 @@ static const char *run_all(const struct hyd_rig *rig, struct rig_rank *rank)
 
 /* What one program sends and receives. */
 static void add_program_bytes(const struct hyd_rig *rig, const struct hyd_group *group,
-                              uint32_t own, enum hyd_pass pass, uint64_t ret_bytes[2])
+                              uint32_t own, enum hyd_direction pass,
+                              uint64_t ret_bytes[2])
 {
     struct hyd_program program;
     struct hyd_program_op op;
@@ -262,9 +263,10 @@ static void program_bytes(const struct hyd_rig *rig, const struct rig_rank *rank
 {
     ret_bytes[0] = ret_bytes[1] = 0;
     for (size_t i = 0; i < rank->n_groups; i++) {
-        add_program_bytes(rig, &rank->group[i], own, HYD_PASS_FORWARD, ret_bytes);
+        add_program_bytes(rig, &rank->group[i], own, HYD_DIRECTION_FORWARD, ret_bytes);
         if (rig->backward) {
-            add_program_bytes(rig, &rank->group[i], own, HYD_PASS_BACKWARD, ret_bytes);
+            add_program_bytes(rig, &rank->group[i], own, HYD_DIRECTION_BACKWARD,
+                              ret_bytes);
         }
     }
 }

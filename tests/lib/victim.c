@@ -49,7 +49,7 @@ static hyd_status run_step(const struct rank *rank,
     struct hyd_attn_io io;
     struct hyd_attn_tensor *each[] = {&io.q,    &io.k,  &io.v,  &io.o,
                                       &io.dout, &io.dq, &io.dk, &io.dv};
-    struct hyd_attn_pass pass = {.pass = HYD_PASS_FORWARD};
+    struct hyd_attn_pass pass = {.pass = HYD_DIRECTION_FORWARD};
     hyd_status st = HYD_OK;
 
     for (size_t i = 0; i < sizeof each / sizeof each[0]; i++) {
@@ -58,7 +58,7 @@ static hyd_status run_step(const struct rank *rank,
     strike(rank, "forward");
     st = hyd_agent_run(rank->agent, rank->local, &pass, &io, NULL);
     if (st == HYD_OK && step->backward) {
-        pass.pass = HYD_PASS_BACKWARD;
+        pass.pass = HYD_DIRECTION_BACKWARD;
         strike(rank, "backward");
         st = hyd_agent_run(rank->agent, rank->local, &pass, &io, NULL);
     }

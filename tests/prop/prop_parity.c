@@ -174,7 +174,7 @@ static void run_microbatch(struct rank *rank, const struct parity_plan *plan,
             toy_before(&rank[i].rows, weights, l);
         }
         run_pass(rank, plan->n_ranks,
-                 (struct hyd_attn_pass){microbatch, l, HYD_PASS_FORWARD});
+                 (struct hyd_attn_pass){microbatch, l, HYD_DIRECTION_FORWARD});
         for (uint32_t i = 0; i < plan->n_ranks; i++) {
             toy_widen(&rank[i].rows, l, TOY_O);
             toy_after(&rank[i].rows, weights, l);
@@ -188,7 +188,7 @@ static void run_microbatch(struct rank *rank, const struct parity_plan *plan,
             toy_before_back(&rank[i].rows, weights, l, grad);
         }
         run_pass(rank, plan->n_ranks,
-                 (struct hyd_attn_pass){microbatch, l, HYD_PASS_BACKWARD});
+                 (struct hyd_attn_pass){microbatch, l, HYD_DIRECTION_BACKWARD});
         for (uint32_t i = 0; i < plan->n_ranks; i++) {
             for (size_t which = TOY_DQ; which <= TOY_DV; which++) {
                 toy_widen(&rank[i].rows, l, which);

@@ -58,8 +58,8 @@ static const char *lists_of_all_ranks_fit(struct hyd_rng *rng, void *ctx)
 
 /* Bytes that one member sends in one pass, by phase. */
 static void sent_bytes(const struct hyd_attn_model *model,
-                       const struct hyd_group *group, uint32_t rank, enum hyd_pass pass,
-                       double ret_bytes[2])
+                       const struct hyd_group *group, uint32_t rank,
+                       enum hyd_direction pass, double ret_bytes[2])
 {
     struct hyd_program program;
     struct hyd_program_op op;
@@ -98,14 +98,14 @@ static const char *bytes_equal_the_formulas(struct hyd_rng *rng, void *ctx)
     kv = model.n_kv_heads;
     exchange = (u - 1.0) / u * n * model.d * e * (2.0 * model.n_heads + 2.0 * kv);
     hop = 2.0 * n * kv * model.d;
-    sent_bytes(&model, &group, rank, HYD_PASS_FORWARD, bytes);
+    sent_bytes(&model, &group, rank, HYD_DIRECTION_FORWARD, bytes);
     want[0] = exchange;
     want[1] = (r - 1.0) * hop * e;
     if (fabs(bytes[0] - want[0]) > 0.5 || fabs(bytes[1] - want[1]) > 0.5) {
         return hyd_prop_reason("forward sends %.0f and %.0f bytes, not %.0f and %.0f",
                                bytes[0], bytes[1], want[0], want[1]);
     }
-    sent_bytes(&model, &group, rank, HYD_PASS_BACKWARD, bytes);
+    sent_bytes(&model, &group, rank, HYD_DIRECTION_BACKWARD, bytes);
     want[1] = r == 1 ? 0.0 : (r - 1.0) * hop * e + r * hop * grad;
     if (fabs(bytes[0] - want[0]) > 0.5 || fabs(bytes[1] - want[1]) > 0.5) {
         return hyd_prop_reason("backward sends %.0f and %.0f bytes, not %.0f and %.0f",
@@ -136,12 +136,12 @@ static const char *windows_send_what_the_formulas_say(struct hyd_rng *rng, void 
     model.n_heads = 2 * u;
     keys = ((ring > 0) + (ring + 1 < r)) * (model.window_tokens - 1.0);
     hop = keys * 2.0 * model.n_kv_heads / u * model.d;
-    sent_bytes(&model, &group, ring * u, HYD_PASS_FORWARD, bytes);
+    sent_bytes(&model, &group, ring * u, HYD_DIRECTION_FORWARD, bytes);
     want = hop * (double)hyd_dtype_bytes(model.dtype);
     if (fabs(bytes[1] - want) > 0.5) {
         return hyd_prop_reason("forward sends %.0f bytes, not %.0f", bytes[1], want);
     }
-    sent_bytes(&model, &group, ring * u, HYD_PASS_BACKWARD, bytes);
+    sent_bytes(&model, &group, ring * u, HYD_DIRECTION_BACKWARD, bytes);
     want += hop * sizeof(float);
     if (fabs(bytes[1] - want) > 0.5) {
         return hyd_prop_reason("backward sends %.0f bytes, not %.0f", bytes[1], want);

@@ -219,7 +219,7 @@ static void trap_27_travelling_gradients_are_never_rounded(void **state)
 
     (void)state;
     assert_int_equal(
-        hyd_program_start(&program, &model, &group, 0, HYD_PASS_BACKWARD, NULL),
+        hyd_program_start(&program, &model, &group, 0, HYD_DIRECTION_BACKWARD, NULL),
         HYD_OK);
     while (hyd_program_next(&program, &op)) {
         for (uint32_t i = 0; i < op.n_messages; i++) {

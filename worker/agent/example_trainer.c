@@ -72,7 +72,7 @@ static hyd_status microbatch(struct rank *rank, const struct hyd_agent_assignmen
     const struct hyd_attn_io io = {lend(rank, Q),  lend(rank, K),    lend(rank, V),
                                    lend(rank, O),  lend(rank, DOUT), lend(rank, DQ),
                                    lend(rank, DK), lend(rank, DV)};
-    struct hyd_attn_pass pass = {m, 0, HYD_PASS_FORWARD};
+    struct hyd_attn_pass pass = {m, 0, HYD_DIRECTION_FORWARD};
     const float *o = rank->tensor[O].at;
     hyd_status st = HYD_OK;
 
@@ -85,7 +85,7 @@ static hyd_status microbatch(struct rank *rank, const struct hyd_agent_assignmen
         ((float *)rank->tensor[DOUT].at)[i] = o[i];
     }
     if (st == HYD_OK && step->backward) {
-        pass.pass = HYD_PASS_BACKWARD;
+        pass.pass = HYD_DIRECTION_BACKWARD;
         st = hyd_agent_run(rank->agent, rank->local, &pass, &io, err);
         /* dq, dk, dv now hold the gradients, row by row like q, k, v. */
     }

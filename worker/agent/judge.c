@@ -233,7 +233,7 @@ static hyd_status ensure_engine(struct hyd_judge *judge,
     return HYD_OK;
 }
 
-static hyd_status run_pass(struct hyd_judge *judge, enum hyd_pass which,
+static hyd_status run_pass(struct hyd_judge *judge, enum hyd_direction which,
                            struct hyd_error *err)
 {
     const struct hyd_attn_pass pass = {.pass = which};
@@ -285,10 +285,10 @@ static hyd_status run_single(struct hyd_judge *judge, const struct hyd_judge_cas
         st = hyd_attn_begin_step(judge->attn, &step, err);
     }
     if (st == HYD_OK) {
-        st = run_pass(judge, HYD_PASS_FORWARD, err);
+        st = run_pass(judge, HYD_DIRECTION_FORWARD, err);
     }
     if (st == HYD_OK && in->backward) {
-        st = run_pass(judge, HYD_PASS_BACKWARD, err);
+        st = run_pass(judge, HYD_DIRECTION_BACKWARD, err);
     }
     hyd_attn_end_step(judge->attn);
     return st;

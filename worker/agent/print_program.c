@@ -141,7 +141,7 @@ static void print_messages(const struct hyd_program_op *op, FILE *out)
 
 static hyd_status print_pass(const struct hyd_attn_model *model,
                              const struct hyd_group *group, uint32_t rank,
-                             enum hyd_pass pass, FILE *out, struct hyd_error *err)
+                             enum hyd_direction pass, FILE *out, struct hyd_error *err)
 {
     struct hyd_program program;
     struct hyd_program_op op;
@@ -152,7 +152,8 @@ static hyd_status print_pass(const struct hyd_attn_model *model,
     if (st != HYD_OK) {
         return st;
     }
-    (void)fprintf(out, "  %s\n", pass == HYD_PASS_FORWARD ? "forward" : "backward");
+    (void)fprintf(out, "  %s\n",
+                  pass == HYD_DIRECTION_FORWARD ? "forward" : "backward");
     while (hyd_program_next(&program, &op)) {
         (void)fprintf(out, "    %-7s %s", hyd_program_kind_name(op.kind),
                       hyd_program_phase_name(op.phase));
@@ -234,9 +235,10 @@ hyd_status hyd_print_program(const char *path, const struct hyd_attn_model *mode
     }
     for (size_t i = 0; i < file.n_groups && st == HYD_OK; i++) {
         print_group(&file.group[i], rank, out);
-        st = print_pass(model, &file.group[i], rank, HYD_PASS_FORWARD, out, err);
+        st = print_pass(model, &file.group[i], rank, HYD_DIRECTION_FORWARD, out, err);
         if (st == HYD_OK) {
-            st = print_pass(model, &file.group[i], rank, HYD_PASS_BACKWARD, out, err);
+            st = print_pass(model, &file.group[i], rank, HYD_DIRECTION_BACKWARD, out,
+                            err);
         }
     }
     json_decref(file.root);

@@ -270,7 +270,7 @@ static hyd_status forward(struct hyd_standin *standin, uint32_t microbatch,
                           uint32_t layer, struct hyd_error *err)
 {
     struct room *kept = &standin->kept[(size_t)layer * N_KEPT];
-    const struct hyd_attn_pass pass = {microbatch, layer, HYD_PASS_FORWARD};
+    const struct hyd_attn_pass pass = {microbatch, layer, HYD_DIRECTION_FORWARD};
     const struct hyd_attn_io io = io_of(standin, layer);
     hyd_status st = make(standin, &kept[KEPT_Q], microbatch, layer, HYD_MADE_Q);
 
@@ -291,7 +291,7 @@ static hyd_status forward(struct hyd_standin *standin, uint32_t microbatch,
 static hyd_status backward(struct hyd_standin *standin, uint32_t microbatch,
                            uint32_t layer, struct hyd_error *err)
 {
-    const struct hyd_attn_pass pass = {microbatch, layer, HYD_PASS_BACKWARD};
+    const struct hyd_attn_pass pass = {microbatch, layer, HYD_DIRECTION_BACKWARD};
     const struct hyd_attn_io io = io_of(standin, layer);
     hyd_status st =
         make(standin, &standin->shared[SHARED_DOUT], microbatch, layer, HYD_MADE_DOUT);

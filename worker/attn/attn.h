@@ -126,7 +126,7 @@ struct hyd_attn_io {
 struct hyd_attn_pass {
     uint32_t microbatch;
     uint32_t layer;
-    enum hyd_pass pass;
+    enum hyd_direction pass;
 };
 
 enum hyd_attn_state {

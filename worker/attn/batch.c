@@ -50,7 +50,7 @@ uint32_t hyd_items_of(const struct hyd_attn *attn, const struct hyd_lane *lane,
     uint64_t acc_v =
         (uint64_t)lane->n_ring_rows * lane->heads.n_kv * model->d * sizeof(float);
 
-    if (phase == HYD_PHASE_IN && lane->program.pass == HYD_PASS_FORWARD) {
+    if (phase == HYD_PHASE_IN && lane->program.pass == HYD_DIRECTION_FORWARD) {
         ret_item[0] = (struct hyd_item){&io->q, HYD_REGION_Q, 0, false, e};
         ret_item[1] = (struct hyd_item){&io->k, HYD_REGION_K, 0, true, e};
         ret_item[2] = (struct hyd_item){&io->v, HYD_REGION_V, 0, true, e};
@@ -60,7 +60,7 @@ uint32_t hyd_items_of(const struct hyd_attn *attn, const struct hyd_lane *lane,
         ret_item[0] = (struct hyd_item){&io->dout, HYD_REGION_DOUT, 0, false, e};
         return 1;
     }
-    if (lane->program.pass == HYD_PASS_FORWARD) {
+    if (lane->program.pass == HYD_DIRECTION_FORWARD) {
         ret_item[0] = (struct hyd_item){&io->o, HYD_REGION_O_ACC, 0, false, e};
         return 1;
     }

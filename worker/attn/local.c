@@ -80,7 +80,7 @@ static hyd_status begin_ring(struct hyd_attn *attn, struct hyd_lane *lane)
     uint64_t n_lse = (uint64_t)lane->n_ring_rows * lane->heads.n_q;
     uint64_t n = n_lse * model->d;
     uint64_t e = hyd_dtype_bytes(model->dtype);
-    bool forward = lane->program.pass == HYD_PASS_FORWARD;
+    bool forward = lane->program.pass == HYD_DIRECTION_FORWARD;
     bool in_place = forward ? lane->in.in_place : lane->in.dout_in_place;
     struct hyd_attn_delta delta;
     hyd_status st = HYD_OK;
@@ -213,7 +213,8 @@ static hyd_status finish(struct hyd_attn *attn, struct hyd_lane *lane)
     bool alone = lane->in.group->u == 1;
     hyd_status st = HYD_OK;
 
-    if (lane->program.pass == HYD_PASS_FORWARD && lane->in.keep && !lane->in.in_place) {
+    if (lane->program.pass == HYD_DIRECTION_FORWARD && lane->in.keep &&
+        !lane->in.in_place) {
         st = keep_output(attn, lane);
     }
     return st == HYD_OK && alone ? copy_out(attn, lane) : st;

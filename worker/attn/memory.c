@@ -82,8 +82,8 @@ static uint64_t most_visit_rows(const struct hyd_memory_in *in, bool sends)
 }
 
 /* Staging of both exchanges and ring buffers, from `at` on, one over the other. */
-static void put_shared(const struct hyd_memory_in *in, enum hyd_pass pass, uint64_t at,
-                       struct hyd_memory_map *map)
+static void put_shared(const struct hyd_memory_in *in, enum hyd_direction pass,
+                       uint64_t at, struct hyd_memory_map *map)
 {
     struct hyd_program program = {
         .model = in->model, .group = in->group, .pass = pass, .member = in->member};
@@ -108,7 +108,7 @@ static void put_shared(const struct hyd_memory_in *in, enum hyd_pass pass, uint6
                                staging_bytes(&program, HYD_PHASE_OUT, HYD_REGION_RECV));
         bool replicated =
             hyd_layout_kv_copies(in->model, in->group->u) > in->model->n_kv_heads;
-        uint64_t sum = pass == HYD_PASS_BACKWARD && replicated
+        uint64_t sum = pass == HYD_DIRECTION_BACKWARD && replicated
                            ? 2 * sizeof(float) * in->model->n_kv_heads * in->model->d *
                                  (uint64_t)hyd_group_rows(in->group, in->member)
                            : 0;
@@ -142,7 +142,7 @@ static void put_accumulators(const struct hyd_memory_in *in, uint64_t row,
     put_aligned(map, HYD_REGION_ACC_2, most, end);
 }
 
-static void put_work(const struct hyd_memory_in *in, enum hyd_pass pass,
+static void put_work(const struct hyd_memory_in *in, enum hyd_direction pass,
                      uint64_t q_elements, uint64_t n_rows, struct hyd_memory_map *map)
 {
     struct hyd_heads heads =
@@ -151,7 +151,7 @@ static void put_work(const struct hyd_memory_in *in, enum hyd_pass pass,
     uint64_t e = hyd_dtype_bytes(in->model->dtype);
     uint64_t end = 0;
 
-    if (pass == HYD_PASS_FORWARD) {
+    if (pass == HYD_DIRECTION_FORWARD) {
         put_aligned(map, HYD_REGION_O_ACC, q_elements * sizeof(float), &end);
     } else {
         put_aligned(map, HYD_REGION_DOUT, in->dout_in_place ? 0 : q_elements * e, &end);
@@ -162,7 +162,7 @@ static void put_work(const struct hyd_memory_in *in, enum hyd_pass pass,
     put_shared(in, pass, end, map);
 }
 
-void hyd_memory_plan(const struct hyd_memory_in *in, enum hyd_pass pass,
+void hyd_memory_plan(const struct hyd_memory_in *in, enum hyd_direction pass,
                      struct hyd_memory_map *ret_map)
 {
     uint32_t u = in->group->u;
@@ -285,10 +285,10 @@ uint64_t hyd_memory_work(const struct hyd_memory_in *in)
     struct hyd_memory_map map;
     uint64_t work;
 
-    hyd_memory_plan(in, HYD_PASS_FORWARD, &map);
+    hyd_memory_plan(in, HYD_DIRECTION_FORWARD, &map);
     work = map.work_bytes;
     if (in->keep) {
-        hyd_memory_plan(in, HYD_PASS_BACKWARD, &map);
+        hyd_memory_plan(in, HYD_DIRECTION_BACKWARD, &map);
         work = larger(work, map.work_bytes);
     }
     return work;
@@ -300,7 +300,7 @@ static void add_part(const struct hyd_memory_in *in, struct hyd_memory_cell *cel
     struct hyd_memory_map map;
     uint64_t work = hyd_memory_work(in);
 
-    hyd_memory_plan(in, HYD_PASS_FORWARD, &map);
+    hyd_memory_plan(in, HYD_DIRECTION_FORWARD, &map);
     cell->tensor_bytes += map.tensor_bytes;
     cell->lse_bytes += map.lse_bytes;
     cell->n_rows += hyd_group_rows(in->group, in->member);

@@ -40,7 +40,7 @@ struct hyd_memory_map {
     uint64_t work_bytes; /* of the lane */
 };
 
-void hyd_memory_plan(const struct hyd_memory_in *in, enum hyd_pass pass,
+void hyd_memory_plan(const struct hyd_memory_in *in, enum hyd_direction pass,
                      struct hyd_memory_map *ret_map);
 
 /* Work bytes of the larger pass; with `keep` there is a backward. */

@@ -80,7 +80,7 @@ static void place_of(const struct hyd_step_cursor *cursor,
         .n_parts = hyd_group_n_parts(group),
         .microbatch = group->microbatch,
         .layer = forward ? cursor->number : 2 * layers - 1 - cursor->number,
-        .pass = forward ? HYD_PASS_FORWARD : HYD_PASS_BACKWARD,
+        .pass = forward ? HYD_DIRECTION_FORWARD : HYD_DIRECTION_BACKWARD,
     };
 }
 
@@ -153,7 +153,7 @@ size_t hyd_step_print(const struct hyd_step_place *place,
 
     append(text, text_bytes, &at, "m", place->microbatch);
     append_text(text, text_bytes, &at,
-                place->pass == HYD_PASS_FORWARD ? " forward" : " backward");
+                place->pass == HYD_DIRECTION_FORWARD ? " forward" : " backward");
     append(text, text_bytes, &at, " layer ", place->layer);
     append(text, text_bytes, &at, " group ", place->group);
     if (place->n_parts > 1) {

@@ -60,7 +60,7 @@ struct hyd_step_place {
     uint32_t n_parts;
     uint32_t microbatch;
     uint32_t layer;
-    enum hyd_pass pass;
+    enum hyd_direction pass;
 };
 
 HYD_MUST_CHECK hyd_status hyd_step_cursor_start(struct hyd_step_cursor *cursor,

@@ -73,7 +73,8 @@ static hyd_status check_tensor(const struct hyd_attn *attn,
 }
 
 static hyd_status check_io(const struct hyd_attn *attn, const struct hyd_attn_io *io,
-                           enum hyd_pass pass, uint32_t n_rows, struct hyd_error *err)
+                           enum hyd_direction pass, uint32_t n_rows,
+                           struct hyd_error *err)
 {
     const struct {
         const struct hyd_attn_tensor *tensor;
@@ -92,7 +93,7 @@ static hyd_status check_io(const struct hyd_attn *attn, const struct hyd_attn_io
         uint32_t rows_heads[2] = {n_rows, item[i].kv ? attn->config.model.n_kv_heads
                                                      : attn->config.model.n_heads};
 
-        if (pass == HYD_PASS_BACKWARD || !item[i].backward) {
+        if (pass == HYD_DIRECTION_BACKWARD || !item[i].backward) {
             st = check_tensor(attn, item[i].tensor, item[i].name, rows_heads, err);
         }
     }
@@ -104,7 +105,7 @@ static bool dout_is_dense(const struct hyd_attn *attn, const struct hyd_attn_pas
 {
     const struct hyd_attn_model *model = &attn->config.model;
 
-    return pass->pass == HYD_PASS_FORWARD ||
+    return pass->pass == HYD_DIRECTION_FORWARD ||
            hyd_tensor_is_dense(model, &io->dout, model->n_heads);
 }
 
@@ -125,7 +126,7 @@ static hyd_status take_slot(struct hyd_attn *attn, const struct hyd_attn_pass *p
 {
     struct hyd_slot *own = find_slot(attn, true, pass);
 
-    if (pass->pass == HYD_PASS_BACKWARD) {
+    if (pass->pass == HYD_DIRECTION_BACKWARD) {
         if (own == NULL || !own->forward_done) {
             return hyd_error_set(err, HYD_ERR_INVALID,
                                  "microbatch %u layer %u has no forward to go back",
@@ -212,7 +213,7 @@ static void place_parts(struct hyd_attn *attn, size_t first, size_t end,
             at.of = hyd_group_part(group, p);
             (void)hyd_group_member(group, attn->rank, &in.member);
             attn->part[attn->n_parts++] = at;
-            hyd_memory_plan(&in, HYD_PASS_FORWARD, &map);
+            hyd_memory_plan(&in, HYD_DIRECTION_FORWARD, &map);
             at.work_at += hyd_memory_work(&in);
             at.tensor_at += map.tensor_bytes;
             at.lse_at += map.lse_bytes;
@@ -267,7 +268,7 @@ hyd_status hyd_attn_start(struct hyd_attn *attn, const struct hyd_attn_pass *pas
         return hyd_error_set(err, HYD_ERR_LIMIT,
                              "the engine was made for tensors without gaps");
     }
-    if (pass->pass == HYD_PASS_BACKWARD && !attn->step.backward) {
+    if (pass->pass == HYD_DIRECTION_BACKWARD && !attn->step.backward) {
         return hyd_error_set(err, HYD_ERR_INVALID, "the step has no backward");
     }
     st = check_io(attn, io, pass->pass,
@@ -297,7 +298,7 @@ static void finish_pass(struct hyd_attn *attn)
 {
     attn->running = false;
     attn->pass_slot->forward_done = true;
-    if (attn->pass.pass == HYD_PASS_BACKWARD || !attn->step.backward) {
+    if (attn->pass.pass == HYD_DIRECTION_BACKWARD || !attn->step.backward) {
         *attn->pass_slot = (struct hyd_slot){0};
     }
 }

@@ -31,7 +31,7 @@ enum stage {
 hyd_status hyd_program_start(struct hyd_program *program,
                              const struct hyd_attn_model *model,
                              const struct hyd_group *group, uint32_t rank,
-                             enum hyd_pass pass, struct hyd_error *err)
+                             enum hyd_direction pass, struct hyd_error *err)
 {
     uint32_t member;
 
@@ -90,7 +90,7 @@ static bool packs_ring(const struct hyd_program *program)
 
 static bool adds(const struct hyd_program *program)
 {
-    if (program->pass == HYD_PASS_FORWARD || program->ring_step == 0) {
+    if (program->pass == HYD_DIRECTION_FORWARD || program->ring_step == 0) {
         return false;
     }
     if (!hyd_program_is_direct(program->model)) {
@@ -106,7 +106,7 @@ static bool adds(const struct hyd_program *program)
 static bool fill(struct hyd_program *program, struct hyd_program_op *op)
 {
     bool exchange = program->group->u > 1;
-    bool backward = program->pass == HYD_PASS_BACKWARD;
+    bool backward = program->pass == HYD_DIRECTION_BACKWARD;
 
     switch ((enum stage)program->stage) {
     case STAGE_PACK_IN:

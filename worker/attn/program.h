@@ -27,7 +27,8 @@
 #include "worker/attn/layout.h"
 #include "worker/transport/transport.h"
 
-enum hyd_pass { HYD_PASS_FORWARD, HYD_PASS_BACKWARD };
+/* Of one pass of the engine; whether a step has both is the planner's enum hyd_pass. */
+enum hyd_direction { HYD_DIRECTION_FORWARD, HYD_DIRECTION_BACKWARD };
 
 enum hyd_program_kind {
     HYD_PROGRAM_PACK, /* local: rows to the send staging, by destination; RING: the keys
@@ -104,7 +105,7 @@ enum hyd_stretch {
 struct hyd_program {
     const struct hyd_attn_model *model;
     const struct hyd_group *group;
-    enum hyd_pass pass;
+    enum hyd_direction pass;
     uint32_t member;
     uint32_t stage;
     uint32_t ring_step;
@@ -115,7 +116,7 @@ struct hyd_program {
 HYD_MUST_CHECK hyd_status hyd_program_start(struct hyd_program *program,
                                             const struct hyd_attn_model *model,
                                             const struct hyd_group *group,
-                                            uint32_t rank, enum hyd_pass pass,
+                                            uint32_t rank, enum hyd_direction pass,
                                             struct hyd_error *err);
 
 /* The next operation; false at the end. Posts without messages, and their waits, are left

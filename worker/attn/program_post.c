@@ -29,7 +29,7 @@ uint64_t hyd_program_row_bytes(const struct hyd_program *program,
     uint32_t u = program->group->u;
     struct hyd_heads heads = hyd_layout_heads(model, u, index);
 
-    if (program->pass == HYD_PASS_FORWARD) {
+    if (program->pass == HYD_DIRECTION_FORWARD) {
         return phase == HYD_PHASE_IN ? (heads.n_q + 2 * (uint64_t)heads.n_kv) * d * e
                                      : heads.n_q * d * e;
     }
@@ -246,7 +246,7 @@ static void post_direct(const struct hyd_program *program, struct hyd_program_op
     uint32_t own = hyd_program_ring(program);
     uint64_t scale = 2 * sizeof(float) / hyd_dtype_bytes(program->model->dtype);
 
-    if (program->pass == HYD_PASS_BACKWARD && t > 1) {
+    if (program->pass == HYD_DIRECTION_BACKWARD && t > 1) {
         uint32_t from = hyd_program_returned_by(program, t);
         uint64_t in = hyd_program_kv_bytes(program, from, own) * scale;
 
@@ -278,7 +278,7 @@ void hyd_program_post_ring(const struct hyd_program *program, struct hyd_program
         post_direct(program, op);
         return;
     }
-    if (program->pass == HYD_PASS_BACKWARD && program->ring_step > 0) {
+    if (program->pass == HYD_DIRECTION_BACKWARD && program->ring_step > 0) {
         post_accumulators(program, op);
     }
     if (program->ring_step + 1 < program->group->r) {

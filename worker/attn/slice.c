@@ -59,7 +59,7 @@ static hyd_status run_kernel(struct hyd_attn *attn, const struct hyd_lane *lane,
     enum hyd_region acc = hyd_program_acc(model, lane->op.ring_step);
     uint64_t acc_bytes = visited_bytes(lane) * sizeof(float) / e;
 
-    if (lane->program.pass == HYD_PASS_FORWARD) {
+    if (lane->program.pass == HYD_DIRECTION_FORWARD) {
         struct hyd_attn_forward args = {
             .shape = hyd_lane_shape(attn, lane),
             .unit = unit,
@@ -110,7 +110,7 @@ static hyd_status begin_compute(struct hyd_attn *attn, struct hyd_lane *lane)
     lane->n_units = 0;
     lane->next_unit = 0;
     lane->compute_begun = true;
-    if (lane->program.pass == HYD_PASS_FORWARD || bytes == 0) {
+    if (lane->program.pass == HYD_DIRECTION_FORWARD || bytes == 0) {
         return HYD_OK;
     }
     return attn->config.compute->zero(
@@ -151,7 +151,7 @@ static void count_pairs(struct hyd_attn *attn, const struct hyd_lane *lane,
 {
     struct hyd_attn_figures *figures = hyd_lane_figures(attn, lane);
 
-    if (figures != NULL && lane->program.pass == HYD_PASS_FORWARD) {
+    if (figures != NULL && lane->program.pass == HYD_DIRECTION_FORWARD) {
         figures->pairs += pairs * lane->heads.n_q;
     }
 }
@@ -161,7 +161,7 @@ static hyd_status run_slice(struct hyd_attn *attn, struct hyd_lane *lane,
                             double slice_flop)
 {
     const struct hyd_attn_model *model = &attn->config.model;
-    double per_pair = (lane->program.pass == HYD_PASS_FORWARD ? 4.0 : 10.0) *
+    double per_pair = (lane->program.pass == HYD_DIRECTION_FORWARD ? 4.0 : 10.0) *
                       (double)model->d * (double)lane->heads.n_q;
     struct hyd_attn_unit *unit = &lane->unit[lane->next_unit];
     uint64_t pairs = hyd_program_pairs(model, unit);

@@ -104,7 +104,7 @@ static void attn_refuses_tensors_that_do_not_fit_the_cell(void **state)
     struct fixture *f = *state;
     const struct hyd_group group = fixture_group(0, alone, only_0, id_0, tokens_16);
     const struct hyd_attn_step step = {.group = &group, .n_groups = 1};
-    const struct hyd_attn_pass pass = {0, 0, HYD_PASS_FORWARD};
+    const struct hyd_attn_pass pass = {0, 0, HYD_DIRECTION_FORWARD};
     struct hyd_attn_io io = fixture_io(f, 15);
     struct hyd_error err = {.text = ""};
 
@@ -132,7 +132,7 @@ static void attn_keeps_as_many_passes_as_it_was_made_for(void **state)
     const struct hyd_attn_step step = {.group = group, .n_groups = 3, .backward = true};
     const struct hyd_attn_io io = fixture_io(f, 7);
     struct hyd_attn_io strided = io;
-    struct hyd_attn_pass pass = {0, 0, HYD_PASS_FORWARD};
+    struct hyd_attn_pass pass = {0, 0, HYD_DIRECTION_FORWARD};
     struct hyd_error err = {.text = ""};
 
     for (uint32_t m = 0; m < 3; m++) {
@@ -149,7 +149,7 @@ static void attn_keeps_as_many_passes_as_it_was_made_for(void **state)
     pass.microbatch = 2;
     assert_int_equal(hyd_attn_start(f->attn, &pass, &io, &err), HYD_ERR_LIMIT);
     assert_string_equal(err.field, "n_saved");
-    pass = (struct hyd_attn_pass){0, 0, HYD_PASS_BACKWARD};
+    pass = (struct hyd_attn_pass){0, 0, HYD_DIRECTION_BACKWARD};
     /* An engine for tensors without gaps has no room to bring dout together. */
     strided.dout.row_stride_bytes = (ROW + 8) * sizeof(float);
     strided.dout.buf.bytes = sizeof f->dout;
@@ -158,7 +158,7 @@ static void attn_keeps_as_many_passes_as_it_was_made_for(void **state)
     fixture_finish(f->attn);
     assert_int_equal(hyd_attn_start(f->attn, &pass, &io, &err), HYD_ERR_INVALID);
     assert_string_equal(err.text, "microbatch 0 layer 0 has no forward to go back");
-    pass = (struct hyd_attn_pass){2, 0, HYD_PASS_FORWARD};
+    pass = (struct hyd_attn_pass){2, 0, HYD_DIRECTION_FORWARD};
     assert_int_equal(hyd_attn_start(f->attn, &pass, &io, NULL), HYD_OK);
     fixture_finish(f->attn);
 }
@@ -168,7 +168,7 @@ static void attn_is_done_at_once_when_the_microbatch_holds_nothing(void **state)
     struct fixture *f = *state;
     const struct hyd_group group = fixture_group(1, alone, only_0, id_0, tokens_7);
     const struct hyd_attn_step step = {.group = &group, .n_groups = 1};
-    const struct hyd_attn_pass pass = {0, 0, HYD_PASS_FORWARD};
+    const struct hyd_attn_pass pass = {0, 0, HYD_DIRECTION_FORWARD};
     const struct hyd_attn_io io = {.q = {.row_stride_bytes = 0}};
     enum hyd_attn_state s = HYD_ATTN_BUSY;
 

@@ -17,7 +17,7 @@ static void attn_computes_single_rank_groups_while_others_are_awaited(void **sta
     struct hyd_attn_figures figures[3];
     const struct hyd_attn_step step = {
         .group = group, .n_groups = 3, .figures = figures, .backward = false};
-    const struct hyd_attn_pass pass = {0, 0, HYD_PASS_FORWARD};
+    const struct hyd_attn_pass pass = {0, 0, HYD_DIRECTION_FORWARD};
     const struct hyd_attn_io io = fixture_io(f, 22);
     enum hyd_attn_state s = HYD_ATTN_BUSY;
     struct hyd_error err = {.text = ""};
@@ -51,7 +51,7 @@ static void attn_computes_single_rank_groups_while_others_are_awaited(void **sta
 static void advance_to_post(struct fixture *f, const struct hyd_attn_step *step,
                             const struct hyd_attn_io *io)
 {
-    const struct hyd_attn_pass pass = {0, 0, HYD_PASS_FORWARD};
+    const struct hyd_attn_pass pass = {0, 0, HYD_DIRECTION_FORWARD};
     enum hyd_attn_state s = HYD_ATTN_BUSY;
 
     assert_int_equal(hyd_attn_begin_step(f->attn, step, NULL), HYD_OK);
@@ -118,7 +118,7 @@ static void attn_stays_failed_until_the_step_ends(void **state)
     const struct hyd_group own = fixture_group(0, alone, only_0, id_0, tokens_7);
     const struct hyd_attn_step step = {.group = &group, .n_groups = 1};
     const struct hyd_attn_step next = {.group = &own, .n_groups = 1};
-    const struct hyd_attn_pass pass = {0, 0, HYD_PASS_FORWARD};
+    const struct hyd_attn_pass pass = {0, 0, HYD_DIRECTION_FORWARD};
     const struct hyd_attn_io io = fixture_io(f, 8);
     enum hyd_attn_state s = HYD_ATTN_BUSY;
     hyd_status st = HYD_OK;
@@ -144,7 +144,7 @@ static void attn_reports_a_kernel_that_fails(void **state)
     struct fixture *f = *state;
     const struct hyd_group group = fixture_group(0, alone, only_0, id_0, tokens_7);
     const struct hyd_attn_step step = {.group = &group, .n_groups = 1};
-    const struct hyd_attn_pass pass = {0, 0, HYD_PASS_FORWARD};
+    const struct hyd_attn_pass pass = {0, 0, HYD_DIRECTION_FORWARD};
     const struct hyd_attn_io io = fixture_io(f, 7);
     enum hyd_attn_state s = HYD_ATTN_BUSY;
     struct hyd_error err = {.text = ""};
@@ -165,7 +165,7 @@ static void attn_looks_again_when_the_device_has_a_queue(void **state)
     struct fixture *f = *state;
     const struct hyd_group group = fixture_group(0, alone, only_0, id_0, tokens_7);
     const struct hyd_attn_step step = {.group = &group, .n_groups = 1};
-    const struct hyd_attn_pass pass = {0, 0, HYD_PASS_FORWARD};
+    const struct hyd_attn_pass pass = {0, 0, HYD_DIRECTION_FORWARD};
     const struct hyd_attn_io io = fixture_io(f, 7);
     enum hyd_attn_state s = HYD_ATTN_BUSY;
     unsigned n_waits = 0;
@@ -187,7 +187,7 @@ static void attn_progress_grows_only_when_something_was_done(void **state)
     const struct hyd_group group =
         fixture_group(0, ring_of_2, zero_one, id_0, tokens_16);
     const struct hyd_attn_step step = {.group = &group, .n_groups = 1};
-    const struct hyd_attn_pass pass = {0, 0, HYD_PASS_FORWARD};
+    const struct hyd_attn_pass pass = {0, 0, HYD_DIRECTION_FORWARD};
     const struct hyd_attn_io io = fixture_io(f, 8);
     enum hyd_attn_state s = HYD_ATTN_BUSY;
     uint64_t before;

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Not needed: a file may include what the planner and what the agent reads. */
+#include "scheduler/core/types.h"
 #include "tests/lib/test.h"
 #include "worker/attn/order.h"
 
@@ -136,7 +138,8 @@ static void program_stays_below_sixteen_messages_at_the_largest_u(void **state)
 
     (void)state;
     assert_int_equal(
-        hyd_program_start(&program, &wide, &group, 3, HYD_PASS_FORWARD, NULL), HYD_OK);
+        hyd_program_start(&program, &wide, &group, 3, HYD_DIRECTION_FORWARD, NULL),
+        HYD_OK);
     while (hyd_program_next(&program, &op)) {
         assert_true(op.n_messages <= 2 * 15);
     }
@@ -151,7 +154,7 @@ static void program_refuses_a_rank_that_is_no_member(void **state)
 
     (void)state;
     assert_int_equal(
-        hyd_program_start(&program, &model, &group, 6, HYD_PASS_FORWARD, &err),
+        hyd_program_start(&program, &model, &group, 6, HYD_DIRECTION_FORWARD, &err),
         HYD_ERR_INVALID);
     assert_string_equal(err.text, "rank 6 is no member of the group");
 }

@@ -20,4 +20,15 @@ endforeach()
 hydra_add_test(integ "" agent_library TSAN LIBS hydra_test_scheduler)
 hydra_add_test(integ "" system LIBS hydra_test_daemon hydra_test_scheduler hydra_sys)
 add_dependencies(integ_system hydra-schedd hydra-worker)
+# Kills and stops at random: a short run here, ten minutes with --long.
+add_executable(soak_agents integ/soak_agents.c)
+set_target_properties(soak_agents PROPERTIES
+  RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+target_link_libraries(soak_agents PRIVATE hydra_test hydra_test_daemon
+  hydra_test_scheduler hydra_sys)
+add_dependencies(soak_agents hydra-schedd hydra-worker)
+add_test(NAME integ.soak_agents COMMAND soak_agents)
+set(soak_lsan ${CMAKE_CURRENT_SOURCE_DIR}/integ/soak_lsan.supp)
+set_tests_properties(integ.soak_agents PROPERTIES LABELS integ TIMEOUT 240 ENVIRONMENT
+  "${HYDRA_TEST_ENVIRONMENT};LSAN_OPTIONS=suppressions=${soak_lsan}:print_suppressions=0")
 hydra_add_script(integ worker_cli integ/integ_worker_cli.sh)

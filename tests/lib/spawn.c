@@ -88,19 +88,14 @@ void hyd_spawn_release(struct hyd_spawn *spawn)
     (void)pthread_mutex_destroy(&spawn->lock);
 }
 
-unsigned hyd_spawn_start(struct hyd_spawn *spawn, const char *name,
-                         const char *const *argv)
+/* Start a program as the child of a number that is free. */
+static void start(struct hyd_spawn *spawn, unsigned number, const char *const *argv)
 {
-    const unsigned number = spawn->n_children;
     struct hyd_child *child = &spawn->child[number];
     char path[LOG_PATH_BYTES];
     posix_spawn_file_actions_t actions;
     int rc = 0;
 
-    if (number >= HYD_SPAWN_MAX) {
-        abort();
-    }
-    (void)snprintf(child->name, sizeof child->name, "%s", name);
     log_path(spawn, number, path);
     (void)posix_spawn_file_actions_init(&actions);
     (void)posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, path,
@@ -109,7 +104,7 @@ unsigned hyd_spawn_start(struct hyd_spawn *spawn, const char *name,
     (void)pthread_mutex_lock(&spawn->lock);
     rc =
         posix_spawn(&child->pid, argv[0], &actions, NULL, (char *const *)argv, environ);
-    spawn->n_children++;
+    child->ended = false;
     (void)pthread_mutex_unlock(&spawn->lock);
     (void)posix_spawn_file_actions_destroy(&actions);
     child->spawn = spawn;
@@ -117,7 +112,27 @@ unsigned hyd_spawn_start(struct hyd_spawn *spawn, const char *name,
         (void)fprintf(stderr, "%s: %s\n", argv[0], strerror(rc));
         abort();
     }
+}
+
+unsigned hyd_spawn_start(struct hyd_spawn *spawn, const char *name,
+                         const char *const *argv)
+{
+    const unsigned number = spawn->n_children;
+
+    if (number >= HYD_SPAWN_MAX) {
+        abort();
+    }
+    (void)snprintf(spawn->child[number].name, sizeof spawn->child[number].name, "%s",
+                   name);
+    spawn->n_children++;
+    start(spawn, number, argv);
     return number;
+}
+
+void hyd_spawn_again(struct hyd_spawn *spawn, unsigned child, const char *const *argv)
+{
+    (void)pthread_join(spawn->child[child].reaper, NULL);
+    start(spawn, child, argv);
 }
 
 void hyd_spawn_signal(struct hyd_spawn *spawn, unsigned child, int signal_number)
@@ -197,6 +212,12 @@ void hyd_spawn_log(const struct hyd_spawn *spawn, unsigned child, char *ret_text
     log_path(spawn, child, path);
     file = fopen(path, "r");
     if (file != NULL) {
+        (void)fseek(file, 0, SEEK_END);
+        if (ftell(file) < (long)text_bytes) {
+            rewind(file);
+        } else {
+            (void)fseek(file, 1 - (long)text_bytes, SEEK_END);
+        }
         n = fread(ret_text, 1, text_bytes - 1, file);
         (void)fclose(file);
     }

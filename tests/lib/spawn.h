@@ -43,13 +43,16 @@ void hyd_spawn_release(struct hyd_spawn *spawn);
 /* argv[0] is the program's path; NULL-terminated. Returns the child's number. */
 unsigned hyd_spawn_start(struct hyd_spawn *spawn, const char *name,
                          const char *const *argv);
+/* Start a program in a child's place once that one has ended (which is waited for); it
+ * writes to the same log. Any thread, one at a time. */
+void hyd_spawn_again(struct hyd_spawn *spawn, unsigned child, const char *const *argv);
 void hyd_spawn_signal(struct hyd_spawn *spawn, unsigned child, int signal_number);
 /* Wait for its end: exit code, or 1000 + signal; -1 when it does not end in time. */
 int hyd_spawn_wait(struct hyd_spawn *spawn, unsigned child);
 bool hyd_spawn_alive(struct hyd_spawn *spawn, unsigned child);
 /* CPU seconds used so far, user and system. */
 double hyd_spawn_cpu_s(struct hyd_spawn *spawn, unsigned child);
-/* What the child has written so far, cut to fit. */
+/* The end of what the child has written so far, as much as fits. */
 void hyd_spawn_log(const struct hyd_spawn *spawn, unsigned child, char *ret_text,
                    size_t text_bytes);
 void hyd_spawn_show_logs(const struct hyd_spawn *spawn);

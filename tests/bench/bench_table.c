@@ -2,6 +2,7 @@
 #include "tests/bench/bench.h"
 
 #include "tests/bench/bench_attn.h"
+#include "tests/bench/bench_balance.h"
 #include "tests/bench/bench_bounds.h"
 #include "tests/bench/bench_daemon.h"
 #include "tests/bench/bench_plan.h"
@@ -14,6 +15,9 @@ const struct hyd_bench hyd_bench_table[] = {
     {"bounds", "the bound on a pipeline's step; --long prints its table as C",
      hyd_bench_bounds},
     {"attn", "CPU attention kernels against the same core's sgemm", hyd_bench_attn},
+    {"balance",
+     "compute seconds of a plan on engines: hottest over mean, static beside",
+     hyd_bench_balance},
     {"ring", "transports: bytes per second, MPI beside them; overlap of the engine",
      hyd_bench_ring},
     {"rpc", "remote calls: latency, throughput, fan-out, agents; unix, tcp, mtls",

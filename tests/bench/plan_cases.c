@@ -202,3 +202,32 @@ void hyd_plan_case_release(struct hyd_plan_case *c)
     free(c->tokens);
     c->tokens = NULL;
 }
+
+size_t hyd_plan_real_lengths(const char *set, double scale, uint32_t clip_tokens,
+                             double most_tokens, uint32_t *ret_tokens, size_t n_max)
+{
+    const struct hyd_plan_case_spec spec = {
+        .set = set, .scale = scale, .clip_tokens = clip_tokens, .seed = 1};
+    uint32_t *all = calloc(MAX_LENGTHS, sizeof *all);
+    size_t n_all, n;
+    double used = 0.0;
+
+    if (all == NULL) {
+        abort();
+    }
+    n_all = read_set(set, all);
+    if (n_all == 0) {
+        (void)fprintf(stderr, "%s: no reference data; lengths are drawn\n", set);
+        n_all = MAX_LENGTHS / 4;
+        hyd_plan_lognormal(log(clip_tokens / 64.0), 1.6, clip_tokens, spec.seed, n_all,
+                           all);
+    } else {
+        shape_lengths(&spec, all, n_all);
+    }
+    for (n = 0; n < n_max && n < n_all && used + all[n] <= most_tokens; n++) {
+        ret_tokens[n] = all[n] > 0 ? all[n] : 1;
+        used += ret_tokens[n];
+    }
+    free(all);
+    return n;
+}

@@ -51,6 +51,14 @@ void hyd_plan_case_release(struct hyd_plan_case *c);
 void hyd_plan_lognormal(double location, double sigma, uint32_t max_tokens,
                         uint64_t seed, size_t n, uint32_t *ret_tokens);
 
+/*
+ * The first real lengths of a set, shuffled, scaled and clipped, that add up to at most
+ * most_tokens; a lognormal draw, and a line that says so, where the set is missing.
+ * Returns how many.
+ */
+size_t hyd_plan_real_lengths(const char *set, double scale, uint32_t clip_tokens,
+                             double most_tokens, uint32_t *ret_tokens, size_t n_max);
+
 extern const char *const hyd_plan_sets[]; /* all sets of the data folder; NULL ends */
 
 #endif

@@ -1,8 +1,11 @@
 # hydra-bench: one program; a bench is a file and a row in bench_table.c.
 add_executable(hydra-bench
   bench/attn_run.c
+  bench/balance_plan.c
+  bench/balance_run.c
   bench/bench.c
   bench/bench_attn.c
+  bench/bench_balance.c
   bench/bench_bounds.c
   bench/bench_daemon.c
   bench/bench_plan.c
@@ -42,7 +45,7 @@ if(MPI_C_FOUND)
 else()
   message(STATUS "no MPI: hydra-bench ring has nothing beside the exchange")
 endif()
-foreach(bench attn plan bounds ring rpc daemon)
+foreach(bench attn balance plan bounds ring rpc daemon)
   add_test(NAME bench.${bench} COMMAND hydra-bench ${bench} --check)
   set_tests_properties(bench.${bench} PROPERTIES LABELS bench TIMEOUT 120
     ENVIRONMENT "HYDRA_SOURCE_DIR=${CMAKE_SOURCE_DIR}")

@@ -248,14 +248,15 @@ static const char *run_pass(struct run *run, const struct hyd_attn_pass *pass)
 static const char *run_microbatch(struct run *run, uint32_t microbatch,
                                   struct sums *sums)
 {
-    struct hyd_attn_pass pass = {.microbatch = microbatch, .pass = HYD_PASS_FORWARD};
+    struct hyd_attn_pass pass = {.microbatch = microbatch,
+                                 .pass = HYD_DIRECTION_FORWARD};
     const char *why;
 
     for (uint32_t i = 0; i < HYD_BALANCE_RANKS; i++) {
         each_row(run, &run->rank[i], microbatch, make_row, NULL);
     }
     why = run_pass(run, &pass);
-    pass.pass = HYD_PASS_BACKWARD;
+    pass.pass = HYD_DIRECTION_BACKWARD;
     why = why == NULL ? run_pass(run, &pass) : why;
     for (uint32_t i = 0; i < HYD_BALANCE_RANKS && why == NULL; i++) {
         each_row(run, &run->rank[i], microbatch, sum_row, sums);

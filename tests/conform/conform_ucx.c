@@ -2,6 +2,8 @@
  * The contract itself is held in conform_transport.c, for every transport. */
 #include "worker/transport/ucx/transport_ucx.h"
 
+#include <time.h>
+
 #include "tests/lib/test.h"
 #include "tests/lib/wait_group.h"
 #include "tests/lib/world.h"
@@ -53,9 +55,84 @@ static void ucx_keeps_order_when_messages_arrive_before_receives(void **state)
     assert_null(hyd_world_run_threads(&world));
 }
 
+/* A descriptor that is armed too late loses a wakeup, one that stays readable makes a
+ * storm of them. Ping-pong where both ends block on it, and the CPU time of a long wait. */
+static const char *wakeup_body(struct hyd_world_rank *self)
+{
+    enum { N_ROUNDS = 500, QUIET_MS = 300 };
+    uint32_t value[2] = {0, 0};
+    struct timespec from, to;
+
+    for (uint32_t i = 0; i < N_ROUNDS; i++) {
+        struct hyd_op op = {self->rank == i % 2 ? HYD_OP_SEND : HYD_OP_RECV,
+                            1 - self->rank, &value[self->rank == i % 2 ? 0 : 1],
+                            sizeof value[0]};
+        hyd_status st;
+
+        value[0] = i;
+        st = hyd_test_run_group(self->ops, self->transport, &op, 1);
+        if (st != HYD_OK || (op.kind == HYD_OP_RECV && value[1] != i)) {
+            return hyd_world_reason("round %u: %s", i, hyd_status_name(st));
+        }
+    }
+    (void)pthread_barrier_wait(self->together);
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+    for (int i = 0; i < 3; i++) {
+        (void)hyd_test_wait_news(self->ops, self->transport, QUIET_MS / 3);
+    }
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+    if (to.tv_sec == from.tv_sec &&
+        to.tv_nsec - from.tv_nsec > QUIET_MS * 1000000L / 4) {
+        return "a quiet wait uses the CPU";
+    }
+    (void)pthread_barrier_wait(self->together);
+    return NULL;
+}
+
+static void trap_31_no_wakeup_is_lost_and_none_is_made_up(void **state)
+{
+    struct hyd_world world = world_of(2, wakeup_body);
+
+    (void)state;
+    assert_null(hyd_world_run_threads(&world));
+    world.links = "tcp,self";
+    assert_null(hyd_world_run_threads(&world));
+}
+
+/* cma lets a survivor abort when its peer dies under a copy; it needs rights in containers
+ * besides. Nobody asked for links, so none of UCX's own choice may be in use. */
+static void trap_31_single_copy_is_off_unless_asked_for(void **state)
+{
+    struct hyd_transport_config config = {.n_ranks = 1, .epoch = 1};
+    struct hyd_transport *transport = NULL;
+    struct hyd_error err = {.text = ""};
+    const void *address = NULL;
+    size_t bytes[2] = {0, 0};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        config.links = i == 0 ? NULL : "posix,tcp,self";
+        assert_int_equal(hyd_transport_ucx.open(&config, &transport, &err), HYD_OK);
+        assert_int_equal(hyd_transport_ucx.address(transport, &address, &bytes[i]),
+                         HYD_OK);
+        hyd_transport_ucx.close(transport);
+    }
+    /* An address lists the transports that it can be reached by. */
+    assert_int_equal(bytes[0], bytes[1]);
+    config.links = "posix,cma,tcp,self";
+    if (hyd_transport_ucx.open(&config, &transport, &err) == HYD_OK) {
+        assert_int_equal(hyd_transport_ucx.address(transport, &address, &bytes[1]),
+                         HYD_OK);
+        hyd_transport_ucx.close(transport);
+        assert_true(bytes[1] > bytes[0]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trap_31_no_wakeup_is_lost_and_none_is_made_up),
+        cmocka_unit_test(trap_31_single_copy_is_off_unless_asked_for),
         cmocka_unit_test(ucx_keeps_order_when_messages_arrive_before_receives),
     };
 

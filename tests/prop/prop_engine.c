@@ -38,14 +38,14 @@ static const char *engine_equals_reference(struct hyd_rng *rng, void *ctx)
     }
     rig.amplitude = 1.0F;
     rig.tolerance = rig.model.dtype == HYD_DTYPE_F32 ? 1e-5 : 2e-2;
-    hyd_rig_random_plan(rng, &rig.model, 60, &rig.plan);
+    hyd_rig_random_plan(rng, &rig.model, 40, &rig.plan);
     return hyd_rig_run(&rig);
 }
 
 static void engine_equals_reference_over_any_plan(void **state)
 {
     (void)state;
-    hyd_prop_run("engine equals reference", 100, engine_equals_reference,
+    hyd_prop_run("engine equals reference", 200, engine_equals_reference,
                  (void *)&hyd_compute_naive);
 }
 

@@ -123,6 +123,20 @@ static void attn_refuses_tensors_that_do_not_fit_the_cell(void **state)
     fixture_finish(f->attn);
 }
 
+static void trap_13_data_cut_for_another_degree_is_refused(void **state)
+{
+    /* Rank 0's rows of 16 tokens over two ranks; the plan says that it has them alone. */
+    struct fixture *f = *state;
+    const struct hyd_group planned = fixture_group(0, alone, only_0, id_0, tokens_16);
+    const struct hyd_group cut = fixture_group(0, ring_of_2, zero_one, id_0, tokens_16);
+    const struct hyd_attn_step step = {.group = &planned, .n_groups = 1};
+    const struct hyd_attn_pass pass = {0, 0, HYD_DIRECTION_FORWARD};
+    const struct hyd_attn_io io = fixture_io(f, hyd_group_rows(&cut, 0));
+
+    assert_int_equal(hyd_attn_begin_step(f->attn, &step, NULL), HYD_OK);
+    assert_int_equal(hyd_attn_start(f->attn, &pass, &io, NULL), HYD_ERR_INVALID);
+}
+
 static void attn_keeps_as_many_passes_as_it_was_made_for(void **state)
 {
     /* n_saved = 2: a pipeline may run two forwards ahead, the third finds no room until a
@@ -233,6 +247,7 @@ int main(void)
         WITH_ENGINE(attn_says_which_cell_is_too_full),
         WITH_ENGINE(attn_says_when_there_are_more_parts_than_it_was_made_for),
         WITH_ENGINE(attn_refuses_tensors_that_do_not_fit_the_cell),
+        WITH_ENGINE(trap_13_data_cut_for_another_degree_is_refused),
         WITH_ENGINE(attn_keeps_as_many_passes_as_it_was_made_for),
         WITH_ENGINE(attn_is_done_at_once_when_the_microbatch_holds_nothing),
         WITH_ENGINE(attn_create_refuses_what_it_cannot_be_made_for),

@@ -2,6 +2,7 @@
 foreach(name
     cost
     degree
+    extra_work
     gain
     golden
     hydra

@@ -123,6 +123,22 @@ has out '"state": "STEP_PLANNED"'
 run 1 submit train mock --step 4
 run 1 submit train mock --step 2
 run 1 submit nobody lengths
+# Forward passes have a cap of their own: cells hold what training could not.
+run 0 job open scoring --run none --ranks 8 --cap 2048 --forward-cap 8192 --align 64
+run 0 submit scoring lengths --out train.json
+has train.json '"cap_tokens": 2048'
+run 0 submit scoring lengths --pass forward --step 1 --out forward.json
+has forward.json '"cap_tokens": 8192'
+has forward.json '"pass": "forward"'
+has forward.json '"align_tokens": 64'
+for file in train forward; do
+    run 0 check $file.json lengths
+    has out "proof         ok"
+    sed -n 's/.*"max_tokens": \([0-9]*\).*/\1/p' $file.json > most_$file
+done
+[ "$(cat most_train)" -le 2048 ] || fail "a training cell holds $(cat most_train) tokens"
+[ "$(cat most_forward)" -gt 2048 ] || fail "no forward cell makes use of its cap"
+run 0 job close scoring
 wait "$watcher" || { cat watch_err; fail "watch failed"; }
 has watched "job=train step=0 state=planned"
 has watched "step=4 state=planned"

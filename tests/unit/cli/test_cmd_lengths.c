@@ -1,5 +1,6 @@
 /* hydractl lengths: figures against published sets, files out, and errors in one line. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
@@ -158,6 +159,8 @@ static void figures_match_the_published_table(void **state)
          2076, 0.069},
         {"data/raw/mooncake_synthetic_trace.jsonl", "jsonl", 3993, 11646, 66468, 191386,
          15475, 0.227},
+        {"data/raw/mooncake_conversation_trace.head2000.jsonl", "jsonl", 2000, 8332,
+         99339, 123783, 14073.2, 0.245},
         {"data/raw/distca_dist_prolong.json", "json", 77932, 1913, 16273, 340149,
          3051.9, 0.632},
         {"data/raw/megatron_seqlens.csv", "megatron", 2000, 1855, 14523, 43376, 2869.1,
@@ -199,6 +202,84 @@ static void figures_match_the_published_table(void **state)
     }
 }
 
+/* Files that hold no list of lengths say what to do with them. */
+static void files_without_lengths_say_what_they_are(void **state)
+{
+    static const struct {
+        const char *file;
+        const char *says;
+    } files[] = {
+        {"data/raw/magi_doc_length_distribution.csv",
+         "no length column known among range,number,percentage(%),"},
+        {"data/raw/megatron_mock_file.json", "use hydractl mock --config"},
+        {"data/raw/megatron_mock_lognormal.json", "use hydractl mock --config"},
+        {"data/raw/megatron_mock_verification.json", "use hydractl mock --config"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char path[2048];
+        const char *words[] = {"lengths", path, NULL};
+        struct hyd_cli_result r;
+
+        if (!hyd_test_data(files[i].file, path, sizeof path)) {
+            skip();
+        }
+        r = hyd_cli_run_words(words);
+        assert_int_equal(r.code, 2);
+        assert_non_null(strstr(r.err, files[i].says));
+        hyd_cli_result_release(&r);
+    }
+}
+
+/* Megatron's three mock configurations as published, made up and read back: count, first
+ * length and the range that each promises. */
+static void published_mock_configurations_are_followed(void **state)
+{
+    static const struct {
+        const char *file;
+        const char *first;
+        int least;
+        int most;
+        double mean; /* 0: not known beforehand */
+    } configs[] = {
+        {"data/raw/megatron_mock_file.json", "2690\n1866\n1636\n", 599, 43376, 0},
+        {"data/raw/megatron_mock_lognormal.json", "", 1024, 8192, 0},
+        {"data/raw/megatron_mock_verification.json", "", 128, 8192, 768},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
+        char path[2048];
+        const char *words[] = {"mock", "--config", path, "-n", "2000", NULL};
+        struct hyd_cli_result r;
+        double sum = 0;
+        int n = 0;
+
+        if (!hyd_test_data(configs[i].file, path, sizeof path)) {
+            skip();
+        }
+        r = hyd_cli_run_words(words);
+        assert_int_equal(r.code, 0);
+        assert_int_equal(strncmp(r.out, configs[i].first, strlen(configs[i].first)), 0);
+        for (char *at = strtok(r.out, "\n"); at != NULL; at = strtok(NULL, "\n")) {
+            const long length = strtol(at, NULL, 10);
+
+            if (at[0] == '#') {
+                continue;
+            }
+            assert_true(length >= configs[i].least && length <= configs[i].most);
+            sum += (double)length;
+            n++;
+        }
+        assert_int_equal(n, 2000);
+        /* Clipping to 128..8192 keeps the mean of 768 within a few per cent. */
+        assert_true(configs[i].mean <= 0 ||
+                    hyd_test_close(sum / n, configs[i].mean, 0, 0.06));
+        hyd_cli_result_release(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +289,8 @@ int main(void)
         cmocka_unit_test(output_is_read_back_unchanged),
         cmocka_unit_test(estimates_are_called_estimates),
         cmocka_unit_test(figures_match_the_published_table),
+        cmocka_unit_test(files_without_lengths_say_what_they_are),
+        cmocka_unit_test(published_mock_configurations_are_followed),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -137,7 +137,9 @@ hyd_status hyd_agent_rank_lose(struct hyd_agent_rank *rank, hyd_status status,
     const bool live = hyd_agent_rank_live(rank);
 
     hyd_agent_rank_close_transport(rank);
-    hyd_attn_end_step(rank->attn);
+    if (rank->attn != NULL) { /* lost before it had an engine */
+        hyd_attn_end_step(rank->attn);
+    }
     rank->running = false;
     if (!live) {
         return hyd_error_set(err, HYD_ERR_CANCELLED, "the step was given up");

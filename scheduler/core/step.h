@@ -169,6 +169,8 @@ struct hyd_step_agent {
     uint32_t first_rank; /* in the current epoch, when member */
     bool member; /* of the current epoch */
     bool incumbent; /* of the last epoch */
+    uint32_t
+        misses; /* epochs that its node did not get ready for, since the last one it did */
     bool ready;
     bool reported; /* the step that runs */
     bool draining;

@@ -1,9 +1,10 @@
 /*
  * step_epoch.c - who is in the next epoch, which ranks they get, and its phases.
  *
- * Members of the last epoch are preferred, then the order is that of the fixed first
- * ranks and of the node names; an agent that does not fit into what is left of the pool
- * is passed over and stays a spare. This is greedy: agents of mixed sizes may leave a
+ * Nodes that missed fewer epochs are preferred, so that a spare replaces one that attaches
+ * again and again but cannot join; among them members of the last epoch; then the order is
+ * that of the fixed first ranks and of the node names. An agent that does not fit into what
+ * is left of the pool is passed over and stays a spare. This is greedy: agents of mixed sizes may leave a
  * pool short that another choice would fill. Fleets have nodes of one size.
  */
 #include "scheduler/core/step_impl.h"
@@ -13,23 +14,40 @@
 
 #include "common/base/banned.h"
 
-/* Mark as many agents as fit, those of the last epoch first. */
+/* Mark those that fit, of the agents with so many misses. */
+static void mark_some(struct hyd_step_machine *m, uint32_t misses, bool incumbent,
+                      uint32_t *left)
+{
+    for (uint32_t i = 0; i < m->n_agents; i++) {
+        struct hyd_step_agent *agent = m->agent[m->order[i]];
+
+        if (agent->misses == misses && agent->incumbent == incumbent &&
+            !agent->draining && agent->n_ranks <= *left) {
+            agent->chosen = true;
+            *left -= agent->n_ranks;
+        }
+    }
+}
+
+/* Mark as many agents as fit, the most reliable ones and those of the last epoch first. */
 static void mark_members(struct hyd_step_machine *m)
 {
     uint32_t left = m->config.n_ranks;
+    uint32_t misses = 0;
+    uint32_t next = 0;
 
     for (uint32_t i = 0; i < m->n_agents; i++) {
         m->agent[m->order[i]]->chosen = false;
     }
-    for (int incumbent = 1; incumbent >= 0; incumbent--) {
+    while (next != UINT32_MAX) {
+        misses = next;
+        mark_some(m, misses, true, &left);
+        mark_some(m, misses, false, &left);
+        next = UINT32_MAX;
         for (uint32_t i = 0; i < m->n_agents; i++) {
-            struct hyd_step_agent *agent = m->agent[m->order[i]];
+            const uint32_t n = m->agent[m->order[i]]->misses;
 
-            if (agent->incumbent == (incumbent == 1) && !agent->draining &&
-                agent->n_ranks <= left) {
-                agent->chosen = true;
-                left -= agent->n_ranks;
-            }
+            next = n > misses && n < next ? n : next;
         }
     }
 }
@@ -123,14 +141,15 @@ bool hyd_step_complete(struct hyd_step_machine *m, char *ret_missing,
                        size_t missing_bytes)
 {
     const uint32_t n_ranks = m->config.n_ranks;
+    const uint32_t world = hyd_step_choose(m, true);
     uint32_t cursor = 0;
     size_t at = 0;
 
-    if (hyd_step_choose(m, true) == n_ranks) {
+    if (world == n_ranks) {
         return true;
     }
     at = (size_t)snprintf(ret_missing, missing_bytes,
-                          "of %u ranks are missing:", n_ranks);
+                          "%u of %u ranks are missing:", n_ranks - world, n_ranks);
     for (int shown = 0; cursor < n_ranks && at + 32 < missing_bytes; shown++) {
         const struct hyd_step_agent *block = next_block(m, cursor);
         const uint32_t end = block == NULL ? n_ranks : block->next_first_rank;
@@ -234,4 +253,5 @@ void hyd_step_ready(struct hyd_step_machine *m, const struct hyd_step_event *ev)
         }
     }
     m->phase = HYD_EPOCH_READY;
+    hyd_step_forget_misses(m);
 }

@@ -14,7 +14,16 @@
 
 #include "scheduler/core/step.h"
 
-enum { HYD_STEP_SCAN_MS = 250 }; /* liveness and progress are looked at this often */
+enum {
+    HYD_STEP_SCAN_MS = 250, /* liveness and progress are looked at this often */
+    HYD_STEP_MISSES = 16, /* nodes that are remembered for it */
+};
+
+/* A node that was thrown out of an epoch, for when it attaches again. */
+struct hyd_step_miss {
+    char node[HYD_STEP_NODE_BYTES];
+    uint32_t n; /* 0: free */
+};
 
 struct hyd_step_machine {
     const struct hyd_alloc *alloc;
@@ -22,6 +31,7 @@ struct hyd_step_machine {
 
     struct hyd_step_agent **agent; /* [n_slots], NULL: empty */
     uint32_t *order; /* [n_agents] slots: fixed ones by first rank, then by node */
+    struct hyd_step_miss miss[HYD_STEP_MISSES];
     uint64_t last_attach_ms;
     uint64_t missing_since_ms; /* the pool is not full since; UINT64_MAX: it is */
 
@@ -87,6 +97,8 @@ void hyd_step_beat(struct hyd_step_machine *m, uint64_t now_ms,
 /* Forget an agent; a step that runs on it is handled. */
 void hyd_step_lose(struct hyd_step_machine *m, uint32_t slot, const char *reason);
 void hyd_step_scan(struct hyd_step_machine *m, uint64_t now_ms);
+/* The members are ready: what they missed before is forgotten. */
+void hyd_step_forget_misses(struct hyd_step_machine *m);
 /* Say that a message belongs to an epoch or step that is over. */
 void hyd_step_late(struct hyd_step_machine *m, const struct hyd_step_event *ev);
 
@@ -111,6 +123,8 @@ void hyd_step_report(struct hyd_step_machine *m, uint64_t now_ms,
                      const struct hyd_step_event *ev);
 /* A member is gone: the epoch ends, and the step that runs fails or runs again. */
 void hyd_step_interrupt(struct hyd_step_machine *m, const char *reason);
+/* An epoch did not come to be: the step that waits for it has one try less. */
+void hyd_step_missed_epoch(struct hyd_step_machine *m, const char *reason);
 /* Some rank made progress, or an agent is done. */
 void hyd_step_moved(struct hyd_step_machine *m);
 void hyd_step_check_progress(struct hyd_step_machine *m, uint64_t now_ms);

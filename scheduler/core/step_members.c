@@ -96,6 +96,55 @@ static hyd_status check_others(const struct hyd_step_machine *m,
     return HYD_OK;
 }
 
+/* ---- nodes that cannot join ---- */
+
+static struct hyd_step_miss *find_miss(struct hyd_step_machine *m, const char *node)
+{
+    for (int i = 0; i < HYD_STEP_MISSES; i++) {
+        if (m->miss[i].n > 0 && strcmp(m->miss[i].node, node) == 0) {
+            return &m->miss[i];
+        }
+    }
+    return NULL;
+}
+
+/* When no place is free the one that missed least is forgotten. */
+static void note_miss(struct hyd_step_machine *m, const char *node)
+{
+    struct hyd_step_miss *miss = find_miss(m, node);
+
+    for (int i = 0; miss == NULL && i < HYD_STEP_MISSES; i++) {
+        miss = m->miss[i].n == 0 ? &m->miss[i] : NULL;
+    }
+    if (miss == NULL) {
+        miss = &m->miss[0];
+        for (int i = 1; i < HYD_STEP_MISSES; i++) {
+            miss = m->miss[i].n < miss->n ? &m->miss[i] : miss;
+        }
+        miss->n = 0;
+    }
+    if (miss->n == 0) {
+        (void)snprintf(miss->node, sizeof miss->node, "%s", node);
+    }
+    miss->n++;
+}
+
+void hyd_step_forget_misses(struct hyd_step_machine *m)
+{
+    for (uint32_t i = 0; i < m->n_agents; i++) {
+        struct hyd_step_agent *agent = m->agent[m->order[i]];
+        struct hyd_step_miss *miss =
+            agent->member && agent->misses > 0 ? find_miss(m, agent->node) : NULL;
+
+        if (miss != NULL) {
+            miss->n = 0;
+        }
+        agent->misses = agent->member ? 0 : agent->misses;
+    }
+}
+
+/* ---- coming ---- */
+
 /* One block holds the agent and its three arrays. */
 static struct hyd_step_agent *make_agent(struct hyd_step_machine *m, uint64_t now_ms,
                                          const struct hyd_step_event *ev)
@@ -103,6 +152,7 @@ static struct hyd_step_agent *make_agent(struct hyd_step_machine *m, uint64_t no
     const size_t n = ev->n_ranks;
     const size_t bytes =
         sizeof(struct hyd_step_agent) + n * (2 * sizeof(uint64_t) + sizeof(bool));
+    const struct hyd_step_miss *miss = find_miss(m, ev->node);
     struct hyd_step_agent *agent = hyd_alloc_zeroed(m->alloc, 1, bytes);
 
     if (agent == NULL) {
@@ -113,6 +163,7 @@ static struct hyd_step_agent *make_agent(struct hyd_step_machine *m, uint64_t no
     agent->addressed = (bool *)(agent->moved_ms + n);
     (void)snprintf(agent->node, sizeof agent->node, "%s", ev->node);
     (void)snprintf(agent->transport, sizeof agent->transport, "%s", ev->transport);
+    agent->misses = miss == NULL ? 0 : miss->n;
     agent->n_ranks = ev->n_ranks;
     agent->fix_first_rank = ev->fix_first_rank;
     agent->fixed_first_rank = ev->fix_first_rank ? ev->first_rank : 0;
@@ -320,9 +371,11 @@ static void check_phase(struct hyd_step_machine *m, uint64_t now_ms)
     }
     for (uint32_t slot = 0; slot < m->n_slots; slot++) {
         if (m->agent[slot] != NULL && m->agent[slot]->chosen) {
+            note_miss(m, m->agent[slot]->node);
             drop(m, slot, HYD_STEP_UP_DROP, reason);
         }
     }
+    hyd_step_missed_epoch(m, reason);
 }
 
 /* A scan that comes late means that the shell did not get to run: what agents said

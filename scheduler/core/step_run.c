@@ -71,6 +71,22 @@ void hyd_step_interrupt(struct hyd_step_machine *m, const char *reason)
     hyd_step_break_epoch(m);
 }
 
+void hyd_step_missed_epoch(struct hyd_step_machine *m, const char *reason)
+{
+    struct hyd_step_record *head = m->in_flight ? NULL : head_of(m);
+    char text[HYD_STEP_REASON_BYTES];
+
+    if (head == NULL || head->state == HYD_STEP_PLANNING) {
+        return;
+    }
+    head->attempts++;
+    if (head->attempts >= m->config.max_attempts) {
+        (void)snprintf(text, sizeof text, "given up after %u runs and epochs: %.140s",
+                       head->attempts, reason);
+        hyd_step_fail(m, head, HYD_ERR_UNAVAILABLE, text);
+    }
+}
+
 static void fail_running(struct hyd_step_machine *m, hyd_status status,
                          const char *reason)
 {

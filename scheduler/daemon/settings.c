@@ -124,7 +124,8 @@ const struct hyd_setting hyd_daemon_setting_table[] = {
             "the step fails and the trainer decides."},
     {.key = "step.max_attempts", .type = HYD_SETTING_COUNT, .offset = AT(max_attempts),
      .def = "5", .min = 1, .max = 1000,
-     .why = "Runs of one step before it fails, with step.replan."},
+     .why = "Runs of one step before it fails, with step.replan; an epoch that it waited for and "
+            "that did not come to be counts as one."},
     {.key = "step.deadline", .type = HYD_SETTING_DURATION, .offset = AT(step_deadline_us),
      .def = "10s", .min = SECONDS(0.1), .max = SECONDS(86400),
      .why = "A step fails when no rank made progress for so long, or for ten times what "

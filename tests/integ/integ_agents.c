@@ -96,7 +96,7 @@ static void agents_run_a_step_to_its_end(void **state)
     open_job(rig, &job, "good");
     (void)run_step(rig, "good", 1, &st);
     assert_int_equal(st, HYD_ERR_UNAVAILABLE);
-    assert_string_equal(rig->err.text, "of 4 ranks are missing: 0-3");
+    assert_string_equal(rig->err.text, "4 of 4 ranks are missing: 0-3");
     start_two(rig, "good", two);
     assert_true(two[0].held);
     assert_int_equal(two[0].first_rank, 0);

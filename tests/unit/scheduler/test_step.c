@@ -104,7 +104,7 @@ static void step_waits_for_members_when_told_to(void **state)
     assert_string_equal(rig.said, "");
     step_rig_tick(&rig, 1);
     assert_string_equal(rig.said,
-                        "1 failed unavailable (of 4 ranks are missing: 0-3); ");
+                        "1 failed unavailable (4 of 4 ranks are missing: 0-3); ");
     step_rig_stop(&rig);
 }
 

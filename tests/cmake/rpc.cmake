@@ -15,4 +15,6 @@ hydra_add_fuzz(codec LIBS hydra_rpc)
 foreach(name grpcio bad_input buf tls watch prometheus)
   hydra_add_script(integ ${name} integ/py/integ_${name}.py TIMEOUT 240)
 endforeach()
+# Minutes with --long. Its processes stop and go: what runs beside it would see it.
+hydra_add_script(integ chaos integ/py/integ_chaos.py TIMEOUT 1200)
 hydra_add_test(integ "" security LIBS hydra_test_rpc TSAN)

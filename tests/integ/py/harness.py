@@ -38,12 +38,17 @@ def check(what, holds, seen=""):
         raise SystemExit(1)
 
 
-def from_package(package, path):
+def from_package(package, path, optional=False):
     """A program or library of a Debian package that no test machine needs installed.
 
     Unpacked into the build folder, once: installing some of them would start a service on
-    the machine. Without a mirror the test is skipped.
+    the machine. Where it cannot be had the test is skipped, or None is the answer.
     """
+    def without(why):
+        if not optional:
+            skip(why)
+        return None
+
     system = "/" + path
     if os.path.exists(system):
         return system
@@ -54,17 +59,17 @@ def from_package(package, path):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(found):
             if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-                skip("no %s, and no apt to get package %s with" % (path, package))
+                return without("no %s, and no apt to get package %s with" % (path, package))
             got = subprocess.run(["apt-get", "-q", "download", package], cwd=folder,
                                  capture_output=True, text=True, timeout=120)
             files = [f for f in os.listdir(folder) if f.endswith(".deb")]
             if got.returncode != 0 or not files:
-                skip("package %s is out of reach: %s" % (package, got.stderr.strip()))
+                return without("package %s is out of reach: %s" %
+                               (package, got.stderr.strip()))
             subprocess.run(["dpkg-deb", "-x", os.path.join(folder, files[0]), folder],
                            check=True)
-    if not os.path.exists(found):
-        skip("package %s has no %s" % (package, path))
-    return found
+    return found if os.path.exists(found) else without("package %s has no %s" %
+                                                       (package, path))
 
 
 class Daemon:

@@ -1,0 +1,37 @@
+/* launch.cu - the kernels as nvcc compiles them, and their launch; see kernels.h. */
+#include <cuda_runtime.h>
+
+#include "worker/compute/cuda/all.inl"
+
+#include "worker/compute/cuda/kernels.h"
+
+static const void *const function[HYD_CUDA_N_KERNELS] = {
+#define X(name, type) (const void *)hyd_cuda_##name,
+    HYD_CUDA_KERNELS(X)
+#undef X
+};
+
+extern "C" int hyd_cuda_kernels_prepare(void)
+{
+    for (int i = 0; i < HYD_CUDA_N_KERNELS; i++) {
+        const cudaError_t e =
+            cudaFuncSetAttribute(function[i], cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 (int)hyd_cuda_kernel_size[i].shared_bytes);
+
+        if (e != cudaSuccess) {
+            return (int)e;
+        }
+    }
+    return 0;
+}
+
+extern "C" int hyd_cuda_kernels_launch(enum hyd_cuda_kernel kernel, uint32_t blocks_x,
+                                       uint32_t blocks_y, const void *args, void *stream)
+{
+    const struct hyd_cuda_kernel_size *const size = &hyd_cuda_kernel_size[kernel];
+    void *arg[] = {(void *)args};
+
+    return (int)cudaLaunchKernel(function[kernel], dim3(blocks_x, blocks_y),
+                                 dim3(size->threads), arg, size->shared_bytes,
+                                 (cudaStream_t)stream);
+}

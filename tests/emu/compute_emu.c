@@ -309,6 +309,20 @@ static hyd_status emu_test(struct hyd_compute *dev, bool *ret_done,
     return HYD_OK;
 }
 
+static hyd_status emu_arm_fd(struct hyd_compute *dev, int *ret_fd)
+{
+    (void)dev;
+    *ret_fd = -1;
+    return HYD_OK;
+}
+
+static void emu_charge(struct hyd_compute *dev, double *compute_s, double *copy_s)
+{
+    (void)dev;
+    (void)compute_s;
+    (void)copy_s;
+}
+
 static double emu_seconds(struct hyd_compute *dev)
 {
     (void)dev;
@@ -338,6 +352,8 @@ const struct hyd_compute_ops compute_emu = {
     .zero = emu_zero,
     .sync = emu_sync,
     .test = emu_test,
+    .arm_fd = emu_arm_fd,
+    .charge = emu_charge,
     .compute_s = emu_seconds,
     .copy_s = emu_seconds,
 };

@@ -349,6 +349,19 @@ void naive_run_delta(const struct hyd_attn_delta *args)
     }
 }
 
+static hyd_status naive_arm_fd(struct hyd_compute *dev, int *ret_fd)
+{
+    (void)dev;
+    *ret_fd = -1;
+    return HYD_OK;
+}
+
+static void naive_charge(struct hyd_compute *dev, double *compute_s, double *copy_s)
+{
+    dev->charge[0] = compute_s;
+    dev->charge[1] = copy_s;
+}
+
 static double naive_compute_s(struct hyd_compute *dev)
 {
     return dev->compute_s;
@@ -387,6 +400,8 @@ const struct hyd_compute_ops hyd_compute_naive = {
     .zero = naive_zero,
     .sync = naive_sync,
     .test = naive_test,
+    .arm_fd = naive_arm_fd,
+    .charge = naive_charge,
     .compute_s = naive_compute_s,
     .copy_s = naive_copy_s,
 };

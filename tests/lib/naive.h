@@ -18,6 +18,7 @@ struct naive_job;
 struct hyd_compute {
     double compute_s;
     double copy_s;
+    double *charge[2]; /* compute, copy */
     unsigned lag_left;
     struct hyd_naive_knobs knobs;
     struct naive_job *first; /* enqueued */

@@ -17,10 +17,11 @@ struct naive_job {
     struct hyd_buf dst, src;
     const struct hyd_copy *copy;
     size_t n_copies;
+    double *charge[2];
     void *own; /* copied units or copies */
 };
 
-static hyd_status run(struct hyd_compute *dev, const struct naive_job *job)
+static hyd_status do_job(struct hyd_compute *dev, const struct naive_job *job)
 {
     switch (job->kind) {
     case JOB_FORWARD:
@@ -42,6 +43,20 @@ static hyd_status run(struct hyd_compute *dev, const struct naive_job *job)
     return HYD_OK;
 }
 
+static hyd_status run(struct hyd_compute *dev, const struct naive_job *job)
+{
+    const double before[2] = {dev->compute_s, dev->copy_s};
+    const hyd_status st = do_job(dev, job);
+
+    if (job->charge[0] != NULL) {
+        *job->charge[0] += dev->compute_s - before[0];
+    }
+    if (job->charge[1] != NULL) {
+        *job->charge[1] += dev->copy_s - before[1];
+    }
+    return st;
+}
+
 static void *duplicate(const void *from, size_t n_bytes)
 {
     void *own = malloc(n_bytes + 1);
@@ -52,10 +67,11 @@ static void *duplicate(const void *from, size_t n_bytes)
 }
 
 /* Do it now, or remember it. */
-static hyd_status submit(struct hyd_compute *dev, const struct naive_job *job)
+static hyd_status submit(struct hyd_compute *dev, struct naive_job *job)
 {
     struct naive_job *later;
 
+    memcpy(job->charge, dev->charge, sizeof job->charge);
     if (dev->knobs.lag == 0) {
         return run(dev, job);
     }
@@ -84,7 +100,7 @@ static hyd_status submit(struct hyd_compute *dev, const struct naive_job *job)
     return HYD_OK;
 }
 
-static hyd_status submit_kernel(struct hyd_compute *dev, const struct naive_job *job)
+static hyd_status submit_kernel(struct hyd_compute *dev, struct naive_job *job)
 {
     dev->knobs.n_kernels++;
     if (dev->knobs.fail_in > 0 && --dev->knobs.fail_in == 0) {

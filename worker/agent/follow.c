@@ -109,7 +109,7 @@ static hyd_status warm(struct hyd_agent_rank *rank, struct hyd_error *err)
             return st;
         }
         if (fd >= 0) {
-            hyd_agent_rank_block(rank, fd, -1);
+            hyd_agent_rank_block(rank, &fd, 1, -1);
         }
     }
 }
@@ -231,7 +231,7 @@ hyd_status hyd_agent_next(struct hyd_agent *agent, uint32_t local_rank, int time
             return hyd_error_set(err, HYD_ERR_TIMEOUT, "no assignment in %d ms",
                                  timeout_ms);
         }
-        hyd_agent_rank_block(rank, -1,
+        hyd_agent_rank_block(rank, NULL, 0,
                              timeout_ms >= 0 ? timeout_ms - (int)spent_ms : -1);
     }
 }

@@ -63,6 +63,8 @@ struct hyd_agent_note {
     char reason[HYD_ERROR_TEXT_BYTES];
 };
 
+enum { HYD_AGENT_MAX_FDS = 2 }; /* that a rank waits for: device, network */
+
 struct hyd_agent_rank {
     struct hyd_agent *agent;
     uint32_t local;
@@ -180,8 +182,10 @@ void hyd_agent_rank_abort(struct hyd_agent_rank *rank);
 void hyd_agent_rank_end(struct hyd_agent_rank *rank, hyd_status status);
 /* The rank's thread. */
 bool hyd_agent_rank_live(const struct hyd_agent_rank *rank);
-/* Block until the order changes, the network has news (fd >= 0) or time is over. */
-void hyd_agent_rank_block(struct hyd_agent_rank *rank, int fd, int timeout_ms);
+/* Block until the order changes, one of the descriptors has news (-1 never has) or time is
+ * over. */
+void hyd_agent_rank_block(struct hyd_agent_rank *rank, const int *fd, size_t n_fds,
+                          int timeout_ms);
 void hyd_agent_rank_tell(struct hyd_agent_rank *rank, enum hyd_agent_event_kind kind,
                          hyd_status status, const char *reason);
 /* Close the transport, forget the step, tell the loop unless it knows. Returns status,

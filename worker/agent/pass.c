@@ -138,7 +138,35 @@ static hyd_status wait_network(struct hyd_agent_rank *rank)
     }
     st = ops->arm_fd(rank->transport, &fd);
     if (st == HYD_OK && fd >= 0) {
-        hyd_agent_rank_block(rank, fd, -1);
+        hyd_agent_rank_block(rank, &fd, 1, -1);
+    }
+    return st;
+}
+
+/* Sleep until the device, the network or the loop has news. The device computes meanwhile,
+ * so this does not count as blocked. */
+static hyd_status wait_device(struct hyd_agent_rank *rank)
+{
+    const struct hyd_transport_ops *ops = rank->agent->transport;
+    const uint64_t blocked_ns = rank->blocked_ns;
+    int fd[HYD_AGENT_MAX_FDS] = {-1, -1};
+    hyd_status st = HYD_OK;
+
+    if (rank->transport != NULL) {
+        if (ops->progress(rank->transport)) {
+            return HYD_OK;
+        }
+        st = ops->arm_fd(rank->transport, &fd[1]);
+        if (st == HYD_OK && fd[1] < 0) {
+            return HYD_OK;
+        }
+    }
+    if (st == HYD_OK) {
+        st = rank->agent->compute->arm_fd(rank->dev, &fd[0]);
+    }
+    if (st == HYD_OK && fd[0] >= 0) {
+        hyd_agent_rank_block(rank, fd, HYD_AGENT_MAX_FDS, -1);
+        rank->blocked_ns = blocked_ns;
     }
     return st;
 }
@@ -168,7 +196,10 @@ static hyd_status advance(struct hyd_agent_rank *rank, struct hyd_error *err)
             }
             break;
         case HYD_ATTN_WAIT_DEVICE:
-            hyd_agent_rank_block(rank, -1, 1);
+            st = wait_device(rank);
+            if (st != HYD_OK) {
+                return st;
+            }
             break;
         }
     }

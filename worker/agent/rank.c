@@ -88,14 +88,18 @@ bool hyd_agent_rank_live(const struct hyd_agent_rank *rank)
     return rank->generation != 0 && atomic_load(&rank->live) == rank->generation;
 }
 
-void hyd_agent_rank_block(struct hyd_agent_rank *rank, int fd, int timeout_ms)
+void hyd_agent_rank_block(struct hyd_agent_rank *rank, const int *fd, size_t n_fds,
+                          int timeout_ms)
 {
-    struct pollfd wait[2] = {{.fd = rank->news_fd, .events = POLLIN},
-                             {.fd = fd, .events = POLLIN}};
+    struct pollfd wait[1 + HYD_AGENT_MAX_FDS] = {
+        {.fd = rank->news_fd, .events = POLLIN}};
     const uint64_t from_ns = hyd_clock_mono_ns(hyd_clock_system());
     uint64_t count = 0;
 
-    (void)poll(wait, fd >= 0 ? 2 : 1, timeout_ms);
+    for (size_t i = 0; i < n_fds; i++) {
+        wait[1 + i] = (struct pollfd){.fd = fd[i], .events = POLLIN};
+    }
+    (void)poll(wait, 1 + n_fds, timeout_ms);
     if ((wait[0].revents & POLLIN) != 0) {
         (void)!read(rank->news_fd, &count, sizeof count);
     }
@@ -196,6 +200,16 @@ hyd_status hyd_agent_rank_open_device(struct hyd_agent_rank *rank,
     return st;
 }
 
+/* A device takes its work in larger pieces than a core, tens of milliseconds here too: one
+ * launch has to fill the card, and to hide the next. */
+static struct hyd_attn_slices slices_of(const struct hyd_compute_ops *compute)
+{
+    return compute->mem == HYD_MEM_HOST ? (struct hyd_attn_slices){0}
+                                        : (struct hyd_attn_slices){.flop = 1.0e13,
+                                                                   .fill_flop = 1.0e12,
+                                                                   .min_rows = 4096};
+}
+
 hyd_status hyd_agent_rank_make_engine(struct hyd_agent_rank *rank,
                                       const struct hyd_agent_job *job,
                                       uint32_t split_seqs, struct hyd_error *err)
@@ -212,6 +226,7 @@ hyd_status hyd_agent_rank_make_engine(struct hyd_agent_rank *rank,
         .compute = agent->compute,
         .dev = rank->dev,
         .clock = {.now_s = clock_s},
+        .slices = slices_of(agent->compute),
     };
     struct hyd_attn_memory memory;
     hyd_status st = HYD_OK;

@@ -133,7 +133,7 @@ enum hyd_attn_state {
     HYD_ATTN_DONE, /* the pass is complete; its outputs may be read */
     HYD_ATTN_BUSY, /* call advance again */
     HYD_ATTN_WAIT_NETWORK, /* nothing to do until the transport's fd says so */
-    HYD_ATTN_WAIT_DEVICE, /* the device still computes; it has no fd: look again soon */
+    HYD_ATTN_WAIT_DEVICE, /* nothing to do until the device's fd says so */
 };
 
 struct hyd_attn_memory {

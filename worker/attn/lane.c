@@ -323,7 +323,6 @@ hyd_status hyd_lane_run(struct hyd_attn *attn, struct hyd_lane *lane, double sli
     const struct hyd_compute_ops *ops = attn->config.compute;
     struct hyd_compute *dev = attn->config.dev;
     struct hyd_attn_figures *figures;
-    double compute_s, copy_s;
     hyd_status st;
 
     *ret_result = HYD_LANE_WORKED;
@@ -344,12 +343,9 @@ hyd_status hyd_lane_run(struct hyd_attn *attn, struct hyd_lane *lane, double sli
         lane->has_program = lane->has_op;
     }
     figures = hyd_lane_figures(attn, lane);
-    compute_s = ops->compute_s(dev);
-    copy_s = ops->copy_s(dev);
+    ops->charge(dev, figures != NULL ? &figures->compute_s : NULL,
+                figures != NULL ? &figures->copy_s : NULL);
     st = run_op(attn, lane, slice_flop, ret_result, err);
-    if (figures != NULL) {
-        figures->compute_s += ops->compute_s(dev) - compute_s;
-        figures->copy_s += ops->copy_s(dev) - copy_s;
-    }
+    ops->charge(dev, NULL, NULL);
     return st;
 }

@@ -209,8 +209,16 @@ struct hyd_compute_ops {
     /* The same without waiting: *ret_done says whether it has. On the CPU it always
      * has. */
     hyd_status (*test)(struct hyd_compute *dev, bool *ret_done, struct hyd_error *err);
+    /* A descriptor that becomes readable when all that was enqueued has finished; it may
+     * be readable too early. *ret_fd is -1 when it has finished already. */
+    hyd_status (*arm_fd)(struct hyd_compute *dev, int *ret_fd);
+    /* From now on add the seconds of what is called or enqueued to these, too; NULL:
+     * nowhere. A device that enqueues adds them in a later test or sync that finds them
+     * done: both places are lent until then. A failed sync forgets what is left. */
+    void (*charge)(struct hyd_compute *dev, double *compute_s, double *copy_s);
     /* Seconds since open inside attn_forward, attn_backward and attn_delta: thread-CPU
-     * time of all threads of this object (CPU) or device time (CUDA). */
+     * time of all threads of this object (CPU) or device time (CUDA). A device that
+     * enqueues waits for what is in flight. */
     double (*compute_s)(struct hyd_compute *dev);
     /* The same inside copy, convert, add, zero, upload and download. */
     double (*copy_s)(struct hyd_compute *dev);

@@ -16,6 +16,22 @@ static double device_s(const struct hyd_compute *dev)
     return hyd_cpu_thread_s() + hyd_cpu_pool_others_s(dev->pool);
 }
 
+static void spend_compute(struct hyd_compute *dev, double seconds)
+{
+    dev->compute_s += seconds;
+    if (dev->charge_compute_s != NULL) {
+        *dev->charge_compute_s += seconds;
+    }
+}
+
+static void spend_copy(struct hyd_compute *dev, double seconds)
+{
+    dev->copy_s += seconds;
+    if (dev->charge_copy_s != NULL) {
+        *dev->charge_copy_s += seconds;
+    }
+}
+
 static hyd_status cpu_probe(struct hyd_error *err)
 {
     (void)err;
@@ -122,7 +138,7 @@ static hyd_status cpu_upload(struct hyd_compute *dev, struct hyd_buf dst,
     if (bytes != 0) {
         memcpy(dst.at, host, bytes);
     }
-    dev->copy_s += hyd_cpu_thread_s() - begin_s;
+    spend_copy(dev, hyd_cpu_thread_s() - begin_s);
     return HYD_OK;
 }
 
@@ -174,7 +190,7 @@ static hyd_status cpu_attn_forward(struct hyd_compute *dev,
     if (st == HYD_OK) {
         st = hyd_cpu_attn_forward(dev, args, &between_s);
     }
-    dev->compute_s += device_s(dev) - begin_s - between_s;
+    spend_compute(dev, device_s(dev) - begin_s - between_s);
     return st;
 }
 
@@ -188,7 +204,7 @@ static hyd_status cpu_attn_backward(struct hyd_compute *dev,
     if (st == HYD_OK) {
         st = hyd_cpu_attn_backward(dev, args, &between_s);
     }
-    dev->compute_s += device_s(dev) - begin_s - between_s;
+    spend_compute(dev, device_s(dev) - begin_s - between_s);
     return st;
 }
 
@@ -218,7 +234,7 @@ static hyd_status cpu_attn_delta(struct hyd_compute *dev,
     for (uint32_t head = 0; st == HYD_OK && head < args->shape.n_heads; head++) {
         delta_of_head(dev, args, head);
     }
-    dev->compute_s += device_s(dev) - begin_s;
+    spend_compute(dev, device_s(dev) - begin_s);
     return st;
 }
 
@@ -229,7 +245,7 @@ static hyd_status cpu_copy(struct hyd_compute *dev, struct hyd_buf dst,
     const double begin_s = hyd_cpu_thread_s();
     const hyd_status st = hyd_cpu_copy(dst, src, copy, n_copies);
 
-    dev->copy_s += hyd_cpu_thread_s() - begin_s;
+    spend_copy(dev, hyd_cpu_thread_s() - begin_s);
     return st;
 }
 
@@ -242,7 +258,7 @@ static hyd_status cpu_convert(struct hyd_compute *dev, struct hyd_buf dst,
                                                                     src, copy, n_copies)
                                                : hyd_cpu_copy(dst, src, copy, n_copies);
 
-    dev->copy_s += hyd_cpu_thread_s() - begin_s;
+    spend_copy(dev, hyd_cpu_thread_s() - begin_s);
     return st;
 }
 
@@ -253,7 +269,7 @@ static hyd_status cpu_add(struct hyd_compute *dev, struct hyd_buf dst,
     const double begin_s = hyd_cpu_thread_s();
     const hyd_status st = hyd_cpu_add(dst, src, copy, n_copies);
 
-    dev->copy_s += hyd_cpu_thread_s() - begin_s;
+    spend_copy(dev, hyd_cpu_thread_s() - begin_s);
     return st;
 }
 
@@ -264,7 +280,7 @@ static hyd_status cpu_zero(struct hyd_compute *dev, struct hyd_buf dst)
     if (dst.bytes != 0) {
         memset(dst.at, 0, dst.bytes);
     }
-    dev->copy_s += hyd_cpu_thread_s() - begin_s;
+    spend_copy(dev, hyd_cpu_thread_s() - begin_s);
     return HYD_OK;
 }
 
@@ -282,6 +298,19 @@ static hyd_status cpu_test(struct hyd_compute *dev, bool *ret_done,
     (void)err;
     *ret_done = true;
     return HYD_OK;
+}
+
+static hyd_status cpu_arm_fd(struct hyd_compute *dev, int *ret_fd)
+{
+    (void)dev;
+    *ret_fd = -1;
+    return HYD_OK;
+}
+
+static void cpu_charge(struct hyd_compute *dev, double *compute_s, double *copy_s)
+{
+    dev->charge_compute_s = compute_s;
+    dev->charge_copy_s = copy_s;
 }
 
 static double cpu_compute_s(struct hyd_compute *dev)
@@ -317,6 +346,8 @@ const struct hyd_compute_ops hyd_compute_cpu = {
     .zero = cpu_zero,
     .sync = cpu_sync,
     .test = cpu_test,
+    .arm_fd = cpu_arm_fd,
+    .charge = cpu_charge,
     .compute_s = cpu_compute_s,
     .copy_s = cpu_copy_s,
 };

@@ -39,6 +39,7 @@ struct hyd_compute {
     pthread_cond_t turned;
     struct hyd_buf scratch; /* lent */
     double compute_s, copy_s;
+    double *charge_compute_s, *charge_copy_s; /* lent, or NULL */
     char describe[HYD_CPU_DESCRIBE_BYTES];
 };
 

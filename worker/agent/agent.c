@@ -99,6 +99,19 @@ static hyd_status check_config(const struct hyd_agent_config *config,
     return HYD_OK;
 }
 
+/* Why "auto" did not take the backends that it prefers to the one it took. */
+static void log_passed_over(const struct hyd_agent *agent)
+{
+    for (size_t i = 0;
+         hyd_compute_table[i] != NULL && hyd_compute_table[i] != agent->compute; i++) {
+        struct hyd_error why = {.text = ""};
+
+        (void)hyd_compute_table[i]->probe(&why);
+        hyd_log_info(agent->config.log, "compute passed over", "compute=%s why='%s'",
+                     hyd_compute_table[i]->name, why.text);
+    }
+}
+
 static hyd_status find_backends(struct hyd_agent *agent, struct hyd_error *err)
 {
     const struct hyd_agent_config *config = &agent->config;
@@ -106,9 +119,17 @@ static hyd_status find_backends(struct hyd_agent *agent, struct hyd_error *err)
     const char *transport = config->transport != NULL ? config->transport : "auto";
     hyd_status st = hyd_compute_find(compute, &agent->compute, err);
 
-    return st == HYD_OK ? hyd_transport_find(transport, agent->compute->mem,
-                                             &agent->transport, err)
-                        : st;
+    if (st == HYD_OK && strcmp(compute, "auto") == 0) {
+        log_passed_over(agent);
+    }
+    if (st == HYD_OK) {
+        st = hyd_transport_find(transport, agent->compute->mem, &agent->transport, err);
+    }
+    if (st == HYD_OK) {
+        hyd_log_info(agent->config.log, "backends chosen", "compute=%s transport=%s",
+                     agent->compute->name, agent->transport->name);
+    }
+    return st;
 }
 
 static hyd_status make_ranks(struct hyd_agent *agent, struct hyd_error *err)

@@ -1,157 +1,16 @@
-/* compute_cuda.c - the CUDA backend of worker/compute/compute.h: memory, the stream, and
- * launches. What is launched is decided in run.c. */
-#include <stdio.h>
-#include <string.h>
+/* compute_cuda.c - the CUDA backend of worker/compute/compute.h: ops on the stream. What is
+ * launched is decided in run.c; the object and its memory are in cuda_device.c. */
+#include <sys/eventfd.h>
 
 #include "worker/compute/attn_check.h"
 #include "worker/compute/cuda/cuda_device.h"
+#include "worker/compute/cuda/cuda_probe.h"
 #include "worker/compute/cuda/run.h"
 
 extern const struct hyd_compute_ops hyd_compute_cuda;
 
-enum { LEAST_MAJOR = 8 }; /* mma.sync with bf16, cp.async */
-
-static hyd_status set_cuda_error(struct hyd_error *err, cudaError_t code,
-                                 const char *doing)
-{
-    return hyd_error_set(err, hyd_cuda_status(code), "%s: %s", doing,
-                         cudaGetErrorString(code));
-}
-
-static hyd_status cuda_probe(struct hyd_error *err)
-{
-    int driver = 0, runtime = 0, n_devices = 0;
-    cudaError_t code;
-
-    (void)cudaRuntimeGetVersion(&runtime);
-    code = cudaDriverGetVersion(&driver);
-    if (code != cudaSuccess || driver == 0) {
-        return hyd_error_set(err, HYD_ERR_UNAVAILABLE,
-                             "no CUDA driver on this machine");
-    }
-    code = cudaGetDeviceCount(&n_devices);
-    if (code == cudaErrorInsufficientDriver) {
-        return hyd_error_set(err, HYD_ERR_UNAVAILABLE,
-                             "the driver speaks CUDA %d.%d, this build needs %d.%d: "
-                             "update the driver, or use the CPU",
-                             driver / 1000, driver % 1000 / 10, runtime / 1000,
-                             runtime % 1000 / 10);
-    }
-    if (code != cudaSuccess) {
-        return set_cuda_error(err, code, "no CUDA device");
-    }
-    return n_devices > 0 ? HYD_OK
-                         : hyd_error_set(err, HYD_ERR_UNAVAILABLE, "no CUDA device");
-}
-
-static void cuda_close(struct hyd_compute *dev)
-{
-    if (dev == NULL) {
-        return;
-    }
-    (void)cudaSetDevice(dev->device);
-    hyd_cuda_clock_close(&dev->compute);
-    hyd_cuda_clock_close(&dev->copy);
-    if (dev->stream != NULL) {
-        (void)cudaStreamDestroy(dev->stream);
-    }
-    hyd_alloc_free(dev->alloc, dev);
-}
-
-static hyd_status check_device(const struct hyd_compute *dev,
-                               struct cudaDeviceProp *ret_prop, struct hyd_error *err)
-{
-    cudaError_t code = cudaSetDevice(dev->device);
-
-    if (code == cudaSuccess) {
-        code = cudaGetDeviceProperties(ret_prop, dev->device);
-    }
-    if (code != cudaSuccess) {
-        return set_cuda_error(err, code, "cannot use this CUDA device");
-    }
-    if (ret_prop->major < LEAST_MAJOR) {
-        return hyd_error_set(err, HYD_ERR_UNSUPPORTED,
-                             "%s has compute capability %d.%d, at least %d.0 is needed",
-                             ret_prop->name, ret_prop->major, ret_prop->minor,
-                             LEAST_MAJOR);
-    }
-    return HYD_OK;
-}
-
-static hyd_status cuda_open(const struct hyd_compute_config *config,
-                            struct hyd_compute **ret_dev, struct hyd_error *err)
-{
-    const struct hyd_alloc *alloc =
-        config->alloc != NULL ? config->alloc : hyd_alloc_system();
-    struct hyd_compute *dev = hyd_alloc_zeroed(alloc, 1, sizeof *dev);
-    struct cudaDeviceProp prop;
-    cudaError_t code;
-    hyd_status st;
-
-    if (dev == NULL) {
-        return hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory for the CUDA device");
-    }
-    dev->alloc = alloc;
-    dev->device = config->device;
-    st = check_device(dev, &prop, err);
-    if (st == HYD_OK) {
-        code = cudaStreamCreateWithFlags(&dev->stream, cudaStreamNonBlocking);
-        if (code == cudaSuccess) {
-            code = (cudaError_t)hyd_cuda_kernels_prepare();
-        }
-        if (code != cudaSuccess) {
-            st = set_cuda_error(err, code, "cannot prepare the CUDA device");
-        }
-    }
-    if (st == HYD_OK) {
-        st = hyd_cuda_clock_open(&dev->compute);
-    }
-    if (st == HYD_OK) {
-        st = hyd_cuda_clock_open(&dev->copy);
-    }
-    if (st != HYD_OK) {
-        cuda_close(dev);
-        return st;
-    }
-    (void)snprintf(dev->describe, sizeof dev->describe,
-                   "cuda %d %.80s, sm_%d%d, %d processors", dev->device, prop.name,
-                   prop.major, prop.minor, prop.multiProcessorCount);
-    *ret_dev = dev;
-    return HYD_OK;
-}
-
-static const char *cuda_describe(const struct hyd_compute *dev)
-{
-    return dev->describe;
-}
-
-static hyd_status cuda_mem_alloc(struct hyd_compute *dev, size_t bytes,
-                                 struct hyd_buf *ret_buf)
-{
-    void *at = NULL;
-    hyd_status st = hyd_cuda_status(cudaSetDevice(dev->device));
-
-    if (st == HYD_OK) {
-        st = hyd_cuda_status(cudaMalloc(&at, bytes));
-        (void)cudaGetLastError(); /* a refusal is not an error of later calls */
-    }
-    if (st == HYD_OK) {
-        *ret_buf = (struct hyd_buf){at, bytes, HYD_MEM_CUDA};
-    }
-    return st;
-}
-
-static void cuda_mem_free(struct hyd_compute *dev, struct hyd_buf *buf)
-{
-    if (buf->at != NULL) {
-        (void)cudaSetDevice(dev->device);
-        (void)cudaFree(buf->at);
-    }
-    *buf = (struct hyd_buf){0};
-}
-
 /* The rest of an op that was enqueued between begin and end of a clock. */
-static hyd_status finish_op(struct hyd_compute *dev, struct hyd_cuda_clock *clock,
+static hyd_status finish_op(const struct hyd_compute *dev, struct hyd_cuda_clock *clock,
                             hyd_status st)
 {
     const hyd_status ended = hyd_cuda_clock_end(clock, dev->stream);
@@ -159,18 +18,24 @@ static hyd_status finish_op(struct hyd_compute *dev, struct hyd_cuda_clock *cloc
     return st != HYD_OK ? st : ended;
 }
 
-static hyd_status begin_op(struct hyd_compute *dev, struct hyd_cuda_clock *clock)
+static hyd_status begin_op(const struct hyd_compute *dev, struct hyd_cuda_clock *clock)
 {
     const hyd_status st = hyd_cuda_status(cudaSetDevice(dev->device));
 
     return st == HYD_OK ? hyd_cuda_clock_begin(clock, dev->stream) : st;
 }
 
+/* Pageable host memory goes through the driver's own pinned staging. Nothing in a step
+ * crosses between host and device but kernels' arguments, so there is none of ours. */
 static hyd_status transfer(struct hyd_compute *dev, void *dst, const void *src,
                            size_t bytes)
 {
-    hyd_status st = begin_op(dev, &dev->copy);
+    hyd_status st = HYD_OK;
 
+    if (bytes == 0) {
+        return HYD_OK;
+    }
+    st = begin_op(dev, &dev->copy);
     if (st != HYD_OK) {
         return st;
     }
@@ -328,6 +193,20 @@ static hyd_status cuda_zero(struct hyd_compute *dev, struct hyd_buf dst)
     return finish_op(dev, &dev->copy, st);
 }
 
+/* The stream is empty, or broken. */
+static hyd_status settle(struct hyd_compute *dev, cudaError_t code,
+                         struct hyd_error *err)
+{
+    if (code != cudaSuccess) {
+        hyd_cuda_clock_forget(&dev->compute);
+        hyd_cuda_clock_forget(&dev->copy);
+        return hyd_cuda_set_error(err, code, "the CUDA device failed");
+    }
+    hyd_cuda_clock_settle(&dev->compute);
+    hyd_cuda_clock_settle(&dev->copy);
+    return HYD_OK;
+}
+
 static hyd_status cuda_sync(struct hyd_compute *dev, struct hyd_error *err)
 {
     cudaError_t code = cudaSetDevice(dev->device);
@@ -335,44 +214,85 @@ static hyd_status cuda_sync(struct hyd_compute *dev, struct hyd_error *err)
     if (code == cudaSuccess) {
         code = cudaStreamSynchronize(dev->stream);
     }
-    return code == cudaSuccess ? HYD_OK
-                               : set_cuda_error(err, code, "CUDA device failed");
+    return settle(dev, code, err);
 }
 
 static hyd_status cuda_test(struct hyd_compute *dev, bool *ret_done,
                             struct hyd_error *err)
 {
     cudaError_t code = cudaSetDevice(dev->device);
+    hyd_status st = HYD_OK;
 
     if (code == cudaSuccess) {
         code = cudaStreamQuery(dev->stream);
     }
-    if (code != cudaSuccess && code != cudaErrorNotReady) {
-        return set_cuda_error(err, code, "CUDA device failed");
+    if (code == cudaErrorNotReady) {
+        *ret_done = false;
+        return HYD_OK;
     }
-    *ret_done = code == cudaSuccess;
-    return HYD_OK;
+    st = settle(dev, code, err);
+    if (st == HYD_OK) {
+        *ret_done = true;
+    }
+    return st;
+}
+
+static void on_stream(void *arg)
+{
+    const struct hyd_compute *dev = arg;
+
+    (void)eventfd_write(dev->news_fd, 1);
+}
+
+static hyd_status cuda_arm_fd(struct hyd_compute *dev, int *ret_fd)
+{
+    eventfd_t count = 0;
+    cudaError_t code = cudaSetDevice(dev->device);
+
+    (void)eventfd_read(dev->news_fd, &count);
+    if (code == cudaSuccess) {
+        code = cudaStreamQuery(dev->stream);
+    }
+    if (code == cudaSuccess) {
+        *ret_fd = -1;
+        return HYD_OK;
+    }
+    if (code == cudaErrorNotReady) {
+        code = cudaLaunchHostFunc(dev->stream, on_stream, dev);
+        *ret_fd = dev->news_fd;
+    }
+    return hyd_cuda_status(code);
+}
+
+static void cuda_charge(struct hyd_compute *dev, double *compute_s, double *copy_s)
+{
+    dev->compute.charge = compute_s;
+    dev->copy.charge = copy_s;
 }
 
 static double cuda_compute_s(struct hyd_compute *dev)
 {
-    return hyd_cuda_clock_total_s(&dev->compute);
+    (void)cudaSetDevice(dev->device);
+    hyd_cuda_clock_settle(&dev->compute);
+    return dev->compute.total_s;
 }
 
 static double cuda_copy_s(struct hyd_compute *dev)
 {
-    return hyd_cuda_clock_total_s(&dev->copy);
+    (void)cudaSetDevice(dev->device);
+    hyd_cuda_clock_settle(&dev->copy);
+    return dev->copy.total_s;
 }
 
 const struct hyd_compute_ops hyd_compute_cuda = {
     .name = "cuda",
     .mem = HYD_MEM_CUDA,
-    .probe = cuda_probe,
-    .open = cuda_open,
-    .close = cuda_close,
-    .describe = cuda_describe,
-    .mem_alloc = cuda_mem_alloc,
-    .mem_free = cuda_mem_free,
+    .probe = hyd_cuda_probe,
+    .open = hyd_cuda_open,
+    .close = hyd_cuda_close,
+    .describe = hyd_cuda_describe,
+    .mem_alloc = hyd_cuda_mem_alloc,
+    .mem_free = hyd_cuda_mem_free,
     .upload = cuda_upload,
     .download = cuda_download,
     .scratch_bytes = cuda_scratch_bytes,
@@ -387,6 +307,8 @@ const struct hyd_compute_ops hyd_compute_cuda = {
     .zero = cuda_zero,
     .sync = cuda_sync,
     .test = cuda_test,
+    .arm_fd = cuda_arm_fd,
+    .charge = cuda_charge,
     .compute_s = cuda_compute_s,
     .copy_s = cuda_copy_s,
 };

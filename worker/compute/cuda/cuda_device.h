@@ -1,10 +1,13 @@
 /*
- * cuda_device.h - the CUDA device object, shared by compute_cuda.c and cuda_time.c.
+ * cuda_device.h - the CUDA device object, shared by this folder's files.
  *
- * What     One stream; two clocks made of event pairs around ops, one for kernels of
- *          attention, one for copies.
+ * What     One stream, so that ops run in the order in which they were called; the network
+ *          has its own (worker/transport/nccl), and the engine orders the two by what
+ *          `test` says. Two clocks made of event pairs around ops: kernels of attention,
+ *          and moves. A span of a clock is counted when a test or sync finds the stream
+ *          empty, or when the ring of spans is full.
  * Errors   hyd_cuda_status translates CUDA's codes, in this folder only.
- * Threads  one thread at a time per object.
+ * Threads  one thread at a time per object; the driver's thread writes news_fd.
  */
 #ifndef HYD_WORKER_COMPUTE_CUDA_CUDA_DEVICE_H
 #define HYD_WORKER_COMPUTE_CUDA_CUDA_DEVICE_H
@@ -14,30 +17,55 @@
 #include "worker/compute/compute.h"
 
 /* Ops in flight that a clock can tell apart; one more waits for the oldest. */
-enum { HYD_CUDA_SPANS = 64, HYD_CUDA_DESCRIBE_BYTES = 160 };
+enum { HYD_CUDA_SPANS = 128, HYD_CUDA_DESCRIBE_BYTES = 240 };
+
+struct hyd_cuda_span {
+    cudaEvent_t begin, end;
+    double *charge; /* lent until the span is counted; NULL: nowhere */
+};
 
 struct hyd_cuda_clock {
-    cudaEvent_t begin[HYD_CUDA_SPANS], end[HYD_CUDA_SPANS];
+    struct hyd_cuda_span span[HYD_CUDA_SPANS];
     uint64_t n_begun, n_counted;
     double total_s;
+    double *charge; /* of spans that begin */
 };
 
 struct hyd_compute {
     const struct hyd_alloc *alloc;
     int device;
     cudaStream_t stream;
+    bool has_stream;
+    int news_fd; /* eventfd: the stream has come to a place that arm_fd marked */
     struct hyd_cuda_clock compute, copy;
+    size_t card; /* length of the part of `describe` that says which card it is */
     char describe[HYD_CUDA_DESCRIBE_BYTES];
 };
 
+/* --- cuda_device.c: slots of the table --- */
+hyd_status hyd_cuda_open(const struct hyd_compute_config *config,
+                         struct hyd_compute **ret_dev, struct hyd_error *err);
+void hyd_cuda_close(struct hyd_compute *dev);
+const char *hyd_cuda_describe(const struct hyd_compute *dev);
+hyd_status hyd_cuda_mem_alloc(struct hyd_compute *dev, size_t bytes,
+                              struct hyd_buf *ret_buf);
+void hyd_cuda_mem_free(struct hyd_compute *dev, struct hyd_buf *buf);
+
+/* "doing: what CUDA says" */
+hyd_status hyd_cuda_set_error(struct hyd_error *err, cudaError_t code,
+                              const char *doing);
+
+/* --- cuda_time.c --- */
 hyd_status hyd_cuda_status(cudaError_t code);
 
 hyd_status hyd_cuda_clock_open(struct hyd_cuda_clock *clock);
 void hyd_cuda_clock_close(struct hyd_cuda_clock *clock);
-/* Around one op on the stream. */
+/* Around one op on the stream. After a begin that failed there is no end. */
 hyd_status hyd_cuda_clock_begin(struct hyd_cuda_clock *clock, cudaStream_t stream);
 hyd_status hyd_cuda_clock_end(struct hyd_cuda_clock *clock, cudaStream_t stream);
-/* Seconds of all ops so far; waits for those in flight. */
-double hyd_cuda_clock_total_s(struct hyd_cuda_clock *clock);
+/* Count all spans; waits for those in flight. */
+void hyd_cuda_clock_settle(struct hyd_cuda_clock *clock);
+/* Charge nobody for the spans that are left: their ops may never end. */
+void hyd_cuda_clock_forget(struct hyd_cuda_clock *clock);
 
 #endif

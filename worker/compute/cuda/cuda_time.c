@@ -26,9 +26,9 @@ hyd_status hyd_cuda_clock_open(struct hyd_cuda_clock *clock)
     hyd_status st = HYD_OK;
 
     for (int i = 0; i < HYD_CUDA_SPANS && st == HYD_OK; i++) {
-        st = hyd_cuda_status(cudaEventCreate(&clock->begin[i]));
+        st = hyd_cuda_status(cudaEventCreate(&clock->span[i].begin));
         if (st == HYD_OK) {
-            st = hyd_cuda_status(cudaEventCreate(&clock->end[i]));
+            st = hyd_cuda_status(cudaEventCreate(&clock->span[i].end));
         }
     }
     return st;
@@ -37,46 +37,59 @@ hyd_status hyd_cuda_clock_open(struct hyd_cuda_clock *clock)
 void hyd_cuda_clock_close(struct hyd_cuda_clock *clock)
 {
     for (int i = 0; i < HYD_CUDA_SPANS; i++) {
-        if (clock->begin[i] != NULL) {
-            (void)cudaEventDestroy(clock->begin[i]);
+        if (clock->span[i].begin != NULL) {
+            (void)cudaEventDestroy(clock->span[i].begin);
         }
-        if (clock->end[i] != NULL) {
-            (void)cudaEventDestroy(clock->end[i]);
+        if (clock->span[i].end != NULL) {
+            (void)cudaEventDestroy(clock->span[i].end);
         }
     }
 }
 
-/* Add the oldest span that has not been counted, waiting for it. */
+/* Count the oldest span, waiting for it. */
 static void count_one(struct hyd_cuda_clock *clock)
 {
-    const uint64_t i = clock->n_counted++ % HYD_CUDA_SPANS;
-    float ms = 0.0f;
+    struct hyd_cuda_span *span = &clock->span[clock->n_counted++ % HYD_CUDA_SPANS];
+    float ms = 0.0F;
 
-    if (cudaEventSynchronize(clock->end[i]) == cudaSuccess &&
-        cudaEventElapsedTime(&ms, clock->begin[i], clock->end[i]) == cudaSuccess) {
-        clock->total_s += 1e-3 * (double)ms;
+    if (cudaEventSynchronize(span->end) != cudaSuccess ||
+        cudaEventElapsedTime(&ms, span->begin, span->end) != cudaSuccess) {
+        return;
+    }
+    clock->total_s += 1e-3 * (double)ms;
+    if (span->charge != NULL) {
+        *span->charge += 1e-3 * (double)ms;
     }
 }
 
 hyd_status hyd_cuda_clock_begin(struct hyd_cuda_clock *clock, cudaStream_t stream)
 {
+    struct hyd_cuda_span *span = &clock->span[clock->n_begun % HYD_CUDA_SPANS];
+
     if (clock->n_begun - clock->n_counted == HYD_CUDA_SPANS) {
         count_one(clock);
     }
-    return hyd_cuda_status(
-        cudaEventRecord(clock->begin[clock->n_begun % HYD_CUDA_SPANS], stream));
+    span->charge = clock->charge;
+    return hyd_cuda_status(cudaEventRecord(span->begin, stream));
 }
 
 hyd_status hyd_cuda_clock_end(struct hyd_cuda_clock *clock, cudaStream_t stream)
 {
     return hyd_cuda_status(
-        cudaEventRecord(clock->end[clock->n_begun++ % HYD_CUDA_SPANS], stream));
+        cudaEventRecord(clock->span[clock->n_begun++ % HYD_CUDA_SPANS].end, stream));
 }
 
-double hyd_cuda_clock_total_s(struct hyd_cuda_clock *clock)
+void hyd_cuda_clock_settle(struct hyd_cuda_clock *clock)
 {
     while (clock->n_counted != clock->n_begun) {
         count_one(clock);
     }
-    return clock->total_s;
+}
+
+void hyd_cuda_clock_forget(struct hyd_cuda_clock *clock)
+{
+    clock->charge = NULL;
+    for (int i = 0; i < HYD_CUDA_SPANS; i++) {
+        clock->span[i].charge = NULL;
+    }
 }

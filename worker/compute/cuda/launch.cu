@@ -1,9 +1,14 @@
-/* launch.cu - the kernels as nvcc compiles them, and their launch; see kernels.h. */
+/* launch.cu - the table of kernels and their launch; see kernels.h. The kernels are in
+ * objects of their own: here only the host's names of them are needed. */
 #include <cuda_runtime.h>
 
-#include "worker/compute/cuda/all.inl"
+#include "worker/compute/cuda/lane.h"
 
 #include "worker/compute/cuda/kernels.h"
+
+#define X(name, type) HYD_KERNEL hyd_cuda_##name(HYD_ARGS(struct hyd_cuda_##type) a);
+HYD_CUDA_KERNELS(X)
+#undef X
 
 static const void *const function[HYD_CUDA_N_KERNELS] = {
 #define X(name, type) (const void *)hyd_cuda_##name,

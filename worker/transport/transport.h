@@ -9,6 +9,8 @@
  * Units    bytes; ranks of the world.
  * Errors   HYD_ERR_UNAVAILABLE  a peer is gone (its group fails, others go on)
  *          HYD_ERR_CANCELLED    abort was called
+ *          HYD_ERR_TIMEOUT      warm: not all ranks came (nccl; other waits are the
+ *                               caller's to end, by abort)
  *          HYD_ERR_LIMIT        more than HYD_GROUP_MAX_OPS in one direction
  *          HYD_ERR_INTERNAL     a size mismatch or other breach of the contract
  *          HYD_ERR_UNSUPPORTED  a memory kind this backend cannot move
@@ -59,6 +61,9 @@ struct hyd_transport_config {
     int device;
     const char *session; /* self: names the world that ranks of this process share */
     const char *links; /* ucx: its transports, comma-separated; NULL: the usual ones */
+    /* nccl: seconds for connect and warm, and for a communicator to end; 0: the usual */
+    double join_limit_s;
+    double end_limit_s;
 };
 
 struct hyd_transport_counters {

@@ -20,6 +20,10 @@
 
 enum { HYD_NCCL_QUEUE = 128, HYD_NCCL_WARM_BYTES = 1024 };
 
+/* Seconds to join and warm up, and for a communicator to end, unless the config says. */
+#define HYD_NCCL_JOIN_S 120.0
+#define HYD_NCCL_END_S 5.0
+
 enum hyd_nccl_stage { HYD_NCCL_QUEUED, HYD_NCCL_LAUNCHING, HYD_NCCL_RUNNING };
 
 struct hyd_nccl_entry {
@@ -29,6 +33,8 @@ struct hyd_nccl_entry {
     enum hyd_nccl_stage stage;
     cudaEvent_t done;
 };
+
+struct hyd_nccl_ending;
 
 struct hyd_transport {
     struct hyd_transport_config config;
@@ -42,6 +48,8 @@ struct hyd_transport {
     atomic_bool aborted; /* set by any thread */
     int wake_fd; /* eventfd: abort, or a group finished */
     int timer_fd; /* ticks while NCCL works without a stream event to wait for */
+    double join_by_s; /* when warming has to be done */
+    struct hyd_nccl_ending *ending; /* of a communicator that does not end */
     int poll_fd; /* epoll over both */
     struct hyd_nccl_entry entry[HYD_NCCL_QUEUE];
     uint32_t first; /* of the queue */
@@ -57,10 +65,23 @@ struct hyd_transport {
 hyd_status hyd_nccl_status(ncclResult_t result);
 hyd_status hyd_nccl_cuda_status(cudaError_t error);
 
+/* --- nccl_abort.c --- */
+/* Abort and free a communicator, waiting at most limit_s. NULL when it has ended; else what
+ * still ends it, the caller's to drop. */
+struct hyd_nccl_ending *hyd_nccl_ending_begin(ncclComm_t comm, int device,
+                                              double limit_s);
+/* Call then(ctx) behind the end, on another thread. False: it has ended by now, and nothing
+ * is called. */
+bool hyd_nccl_ending_then(struct hyd_nccl_ending *ending, void (*then)(void *ctx),
+                          void *ctx);
+void hyd_nccl_ending_drop(struct hyd_nccl_ending *ending); /* NULL is fine */
+
 /* --- nccl_queue.c --- */
 hyd_status hyd_nccl_post(struct hyd_transport *transport, const struct hyd_op *op,
                          size_t n_ops, struct hyd_op_group *group);
 bool hyd_nccl_progress(struct hyd_transport *transport);
+/* NCCL has a group that is not in the stream yet. */
+bool hyd_nccl_is_launching(const struct hyd_transport *transport);
 /* End everything that is queued, and the communicator, with this status. */
 void hyd_nccl_fail(struct hyd_transport *transport, hyd_status status, uint32_t peer);
 

@@ -53,7 +53,11 @@ void hyd_nccl_fail(struct hyd_transport *transport, hyd_status status, uint32_t 
         transport->failed_peer = peer;
     }
     if (transport->comm != NULL) {
-        (void)ncclCommAbort(transport->comm);
+        const double limit_s = transport->config.end_limit_s;
+
+        transport->ending =
+            hyd_nccl_ending_begin(transport->comm, transport->config.device,
+                                  limit_s > 0.0 ? limit_s : HYD_NCCL_END_S);
         transport->comm = NULL;
     }
     transport->connecting = false;
@@ -154,15 +158,18 @@ static bool retire_done(struct hyd_transport *transport)
     return true;
 }
 
-bool hyd_nccl_progress(struct hyd_transport *transport)
+bool hyd_nccl_is_launching(const struct hyd_transport *transport)
+{
+    const uint32_t last = transport->first + transport->n_launched - 1;
+
+    return transport->n_launched > 0 &&
+           transport->entry[last % HYD_NCCL_QUEUE].stage == HYD_NCCL_LAUNCHING;
+}
+
+static bool advance(struct hyd_transport *transport)
 {
     bool moved = false;
 
-    (void)cudaSetDevice(transport->config.device);
-    if (atomic_load(&transport->aborted) && transport->failed == HYD_OK) {
-        hyd_nccl_fail(transport, HYD_ERR_CANCELLED, transport->config.rank);
-        return true;
-    }
     while (retire_done(transport)) {
         moved = true;
     }
@@ -179,6 +186,21 @@ bool hyd_nccl_progress(struct hyd_transport *transport)
         moved = true;
     }
     return moved;
+}
+
+bool hyd_nccl_progress(struct hyd_transport *transport)
+{
+    const bool was_well = transport->failed == HYD_OK;
+    bool moved = false;
+
+    (void)cudaSetDevice(transport->config.device);
+    if (was_well && atomic_load(&transport->aborted)) {
+        hyd_nccl_fail(transport, HYD_ERR_CANCELLED, transport->config.rank);
+        return true;
+    }
+    moved = advance(transport);
+    /* A failure is news, too: it has ended every group. */
+    return moved || (was_well && transport->failed != HYD_OK);
 }
 
 static hyd_status check_ops(const struct hyd_transport *transport,

@@ -6,12 +6,22 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "worker/compute/cuda/cuda_probe.h"
 #include "worker/transport/circle.h"
 #include "worker/transport/nccl/nccl_impl.h"
 
-enum { CHANNELS_PER_PEER = 8, MAX_CTAS = 16, TICK_NS = 500 * 1000 };
+enum { CHANNELS_PER_PEER = 8, MAX_CTAS = 16 };
+
+/* How often NCCL is asked about: often while it takes a group, for then the next one waits;
+ * seldom while groups run, for then the stream tells and only errors have to be found. */
+enum {
+    JOINING_TICK_NS = 1000 * 1000,
+    LAUNCHING_TICK_NS = 50 * 1000,
+    RUNNING_TICK_NS = 10 * 1000 * 1000
+};
 
 hyd_status hyd_nccl_status(ncclResult_t result)
 {
@@ -44,32 +54,6 @@ hyd_status hyd_nccl_cuda_status(cudaError_t error)
     default:
         return HYD_ERR_UNAVAILABLE;
     }
-}
-
-static hyd_status nccl_probe(struct hyd_error *err)
-{
-    int driver = 0;
-    int runtime = 0;
-    int n_devices = 0;
-    cudaError_t error = cudaSuccess;
-
-    (void)cudaDriverGetVersion(&driver);
-    (void)cudaRuntimeGetVersion(&runtime);
-    if (driver == 0) {
-        return hyd_error_set(err, HYD_ERR_UNAVAILABLE, "no NVIDIA driver here");
-    }
-    if (driver / 1000 < runtime / 1000) {
-        return hyd_error_set(err, HYD_ERR_UNAVAILABLE,
-                             "the driver supports CUDA %d.%d, this build needs %d.%d",
-                             driver / 1000, driver % 1000 / 10, runtime / 1000,
-                             runtime % 1000 / 10);
-    }
-    error = cudaGetDeviceCount(&n_devices);
-    if (error != cudaSuccess || n_devices == 0) {
-        return hyd_error_set(err, HYD_ERR_UNAVAILABLE, "no NVIDIA GPU here: %s",
-                             cudaGetErrorString(error));
-    }
-    return HYD_OK;
 }
 
 static bool nccl_moves(enum hyd_mem mem)
@@ -125,13 +109,11 @@ static hyd_status make_device(struct hyd_transport *transport, struct hyd_error 
     return error == cudaSuccess ? HYD_OK : cuda_error(err, "preparing", error);
 }
 
-static void nccl_close(struct hyd_transport *transport)
+static void release(void *ctx)
 {
-    if (transport == NULL) {
-        return;
-    }
+    struct hyd_transport *transport = ctx;
+
     (void)cudaSetDevice(transport->config.device);
-    hyd_nccl_fail(transport, HYD_ERR_CANCELLED, transport->config.rank);
     if (transport->has_stream) {
         /* Callbacks of on_stream must be over before the descriptors go. */
         (void)cudaStreamSynchronize(transport->stream);
@@ -152,6 +134,26 @@ static void nccl_close(struct hyd_transport *transport)
         }
     }
     hyd_alloc_free(hyd_alloc_system(), transport);
+}
+
+static void nccl_close(struct hyd_transport *transport)
+{
+    struct hyd_nccl_ending *ending = NULL;
+    bool later = false;
+
+    if (transport == NULL) {
+        return;
+    }
+    hyd_nccl_fail(transport, HYD_ERR_CANCELLED, transport->config.rank);
+    ending = transport->ending;
+    if (ending != NULL) {
+        /* Its kernel may still run on the stream and write to the descriptors. */
+        later = hyd_nccl_ending_then(ending, release, transport);
+        hyd_nccl_ending_drop(ending);
+    }
+    if (!later) {
+        release(transport);
+    }
 }
 
 static hyd_status nccl_open(const struct hyd_transport_config *config,
@@ -191,6 +193,14 @@ static hyd_status nccl_open(const struct hyd_transport_config *config,
     return HYD_OK;
 }
 
+static double now_s(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 static hyd_status nccl_address(struct hyd_transport *transport, const void **ret_bytes,
                                size_t *ret_n_bytes)
 {
@@ -226,6 +236,9 @@ static hyd_status nccl_connect(struct hyd_transport *transport,
                              ncclGetErrorString(result));
     }
     transport->connecting = true;
+    transport->join_by_s =
+        now_s() + (transport->config.join_limit_s > 0.0 ? transport->config.join_limit_s
+                                                        : HYD_NCCL_JOIN_S);
     return HYD_OK;
 }
 
@@ -240,6 +253,21 @@ static hyd_status warm_post(struct hyd_transport *transport, uint32_t partner)
     transport->warm_group = (struct hyd_op_group){0};
     transport->warm_posted = true;
     return hyd_nccl_post(transport, op, 2, &transport->warm_group);
+}
+
+/* Somebody who never comes must not hold the others for ever. */
+static hyd_status join_in_time(struct hyd_transport *transport, struct hyd_error *err)
+{
+    if (now_s() < transport->join_by_s) {
+        return HYD_OK;
+    }
+    (void)hyd_error_set(
+        err, HYD_ERR_TIMEOUT, "nccl: %u ranks have not all come in time (%s %u of %u)",
+        transport->config.n_ranks,
+        transport->connecting ? "joining, round" : "warming up, round",
+        transport->warm_round, hyd_circle_rounds(transport->config.n_ranks));
+    hyd_nccl_fail(transport, HYD_ERR_TIMEOUT, transport->config.rank);
+    return HYD_ERR_TIMEOUT;
 }
 
 static hyd_status nccl_warm(struct hyd_transport *transport, bool *ret_done,
@@ -262,7 +290,7 @@ static hyd_status nccl_warm(struct hyd_transport *transport, bool *ret_done,
             }
         }
         if (transport->warm_posted && transport->warm_group.n_pending > 0) {
-            return HYD_OK;
+            return join_in_time(transport, err);
         }
         transport->warm_posted = false;
         transport->warm_round++;
@@ -272,7 +300,7 @@ static hyd_status nccl_warm(struct hyd_transport *transport, bool *ret_done,
                              n);
     }
     *ret_done = !transport->connecting;
-    return HYD_OK;
+    return *ret_done ? HYD_OK : join_in_time(transport, err);
 }
 
 static hyd_status nccl_test(struct hyd_transport *transport, struct hyd_op_group *group,
@@ -283,14 +311,24 @@ static hyd_status nccl_test(struct hyd_transport *transport, struct hyd_op_group
     return *ret_done ? group->status : HYD_OK;
 }
 
+/* Nanoseconds between two questions; 0: nothing to ask about. */
+static long tick_ns(const struct hyd_transport *transport)
+{
+    if (transport->failed != HYD_OK || transport->comm == NULL) {
+        return 0;
+    }
+    if (transport->connecting) {
+        return JOINING_TICK_NS;
+    }
+    if (hyd_nccl_is_launching(transport)) {
+        return LAUNCHING_TICK_NS;
+    }
+    return transport->n_queued > 0 ? RUNNING_TICK_NS : 0;
+}
+
 static hyd_status nccl_arm_fd(struct hyd_transport *transport, int *ret_fd)
 {
-    const bool tick = transport->failed == HYD_OK && transport->comm != NULL &&
-                      (transport->connecting || transport->n_queued > 0);
-    const struct itimerspec every = {
-        .it_value = {.tv_nsec = tick ? TICK_NS : 0},
-        .it_interval = {.tv_nsec = tick ? TICK_NS : 0},
-    };
+    struct itimerspec every = {0};
     eventfd_t count = 0;
 
     (void)eventfd_read(transport->wake_fd, &count);
@@ -298,6 +336,7 @@ static hyd_status nccl_arm_fd(struct hyd_transport *transport, int *ret_fd)
         *ret_fd = -1;
         return HYD_OK;
     }
+    every.it_value.tv_nsec = every.it_interval.tv_nsec = tick_ns(transport);
     (void)timerfd_settime(transport->timer_fd, 0, &every, NULL);
     *ret_fd = transport->poll_fd;
     return HYD_OK;
@@ -322,7 +361,7 @@ static void nccl_counters(const struct hyd_transport *transport,
 
 const struct hyd_transport_ops hyd_transport_nccl = {
     .name = "nccl",
-    .probe = nccl_probe,
+    .probe = hyd_cuda_probe,
     .moves = nccl_moves,
     .open = nccl_open,
     .close = nccl_close,

@@ -16,6 +16,11 @@
  * Settings nChannelsPerNetPeer = 8: in a world of many nodes NCCL would give a pair one
  *          channel. maxCTAs = 16: links cost memory per channel, and the kernels that
  *          compute need the rest of the card.
+ * Waiting  A rank that has not joined and met everybody within join_limit_s (120 s) gives
+ *          up with TIMEOUT. Groups have no limit of their own: the agent's step deadline
+ *          aborts. Ending a communicator takes at most end_limit_s (5 s) of the caller's
+ *          time, on a thread of its own; a communicator that never ends keeps its stream
+ *          and descriptors. The next epoch opens a new transport with a new id.
  * Errors   as transport.h. A driver that is older than the toolkit is UNAVAILABLE, with
  *          both versions in the text.
  * Threads  as transport.h; the owner's calls set the CUDA device of the thread.

@@ -9,6 +9,9 @@ hydra_add_test(prop "" merge LIBS hydra_attn)
 hydra_add_test(prop "" program LIBS hydra_test_engine)
 hydra_add_test(conform "" engine TSAN
   LIBS hydra_test_engine hydra_compute hydra_transport)
+target_sources(conform_engine PRIVATE conform/engine_place_host.c)
+hydra_add_variant(conform engine_fake conform/conform_engine.c TSAN
+  SOURCES conform/engine_place_fake.c LIBS hydra_fake_gpu hydra_test_engine)
 foreach(name attn attn_run)
   hydra_add_test(unit worker ${name} LIBS hydra_test_engine)
   target_sources(unit_worker_${name} PRIVATE unit/worker/attn_fixture.c)

@@ -28,3 +28,10 @@ hydra_add_test(unit worker emu LIBS hydra_compute)
 target_sources(unit_worker_emu PRIVATE emu/emu_fiber.c emu/emu_words.c)
 set_source_files_properties(unit/worker/test_emu.c PROPERTIES
   COMPILE_OPTIONS "-fno-sanitize=all")
+
+# The CUDA backend's host side, over a card that is not there.
+foreach(name compute compute_ops)
+  hydra_add_variant(conform ${name}_fake conform/conform_${name}.c
+    SOURCES conform/devices_fake.c ${conform_files} LIBS hydra_fake_gpu)
+endforeach()
+hydra_add_test(unit worker cuda TSAN LIBS hydra_fake_gpu)

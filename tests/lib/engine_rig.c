@@ -205,6 +205,7 @@ const char *rig_advance(const struct hyd_rig *rig, struct rig_rank *rank,
         return hyd_world_reason("advance: %s", err.text);
     }
     *ret_moved |= state != HYD_ATTN_WAIT_NETWORK;
+    rank->state = state;
     rank->in_pass = state != HYD_ATTN_DONE;
     return NULL;
 }

@@ -7,7 +7,8 @@
  *          tensors from a counter-based generator, compares results and looks for bytes
  *          that nobody may touch.
  *          Functions that return a text return NULL, or why they failed.
- * Threads  one at a time per rank; rig_check and rig_compare when all have stopped.
+ * Threads  one at a time per rank; rig_check and rig_compare when all have stopped, and
+ *          behind rig_fetch_tensors.
  */
 #ifndef HYD_TESTS_LIB_RIG_H
 #define HYD_TESTS_LIB_RIG_H
@@ -32,8 +33,12 @@ struct rig_rank {
     size_t n_groups;
     struct hyd_attn_figures figures[HYD_RIG_MAX_GROUPS];
     struct hyd_attn_step step;
+    /* What the test fills and reads, and what the engine is given: the same where the
+     * device's memory is the host's. */
     struct hyd_buf buf[HYD_RIG_MAX_MICROBATCHES][HYD_RIG_MAX_LAYERS][RIG_N_TENSORS];
+    struct hyd_buf lent[HYD_RIG_MAX_MICROBATCHES][HYD_RIG_MAX_LAYERS][RIG_N_TENSORS];
     uint32_t next_pass;
+    enum hyd_attn_state state; /* of the last advance */
     bool in_pass;
     bool finished;
 };
@@ -59,6 +64,8 @@ const char *rig_advance(const struct hyd_rig *rig, struct rig_rank *rank,
 const char *rig_check(struct hyd_rig *rig, const struct rig_rank *rank, uint32_t i);
 
 void rig_make_tensors(const struct hyd_rig *rig, struct rig_rank *rank, uint32_t own);
+/* Bring what the engine wrote back to where the test reads it. */
+void rig_fetch_tensors(const struct hyd_rig *rig, struct rig_rank *rank);
 void rig_free_tensors(const struct hyd_rig *rig, struct rig_rank *rank);
 
 struct hyd_attn_io rig_io(const struct hyd_rig *rig, struct rig_rank *rank,

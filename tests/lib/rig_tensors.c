@@ -119,7 +119,14 @@ static void make_cell(const struct hyd_rig *rig, struct rig_rank *rank, uint32_t
             TAIL_BYTES;
         struct hyd_buf *buf = &rank->buf[microbatch][layer][t];
 
-        hyd_assert(rig->compute->mem_alloc(rank->dev, bytes, buf) == HYD_OK);
+        struct hyd_buf *lent = &rank->lent[microbatch][layer][t];
+
+        hyd_assert(rig->compute->mem_alloc(rank->dev, bytes, lent) == HYD_OK);
+        *buf = *lent;
+        if (lent->mem != HYD_MEM_HOST) {
+            buf->at = malloc(bytes);
+            hyd_assert(buf->at != NULL);
+        }
         memset(buf->at, 0xff, bytes);
     }
     for (size_t g = 0; g < rank->n_groups; g++) {
@@ -129,6 +136,15 @@ static void make_cell(const struct hyd_rig *rig, struct rig_rank *rank, uint32_t
             hyd_group_member(&rank->group[g], own, &member)) {
             fill_shard(rig, rank, &rank->group[g], own_row, layer);
             own_row[1] += hyd_group_rows(&rank->group[g], member);
+        }
+    }
+    for (size_t t = 0; t < RIG_N_TENSORS; t++) {
+        const struct hyd_buf *buf = &rank->buf[microbatch][layer][t];
+        const struct hyd_buf *lent = &rank->lent[microbatch][layer][t];
+
+        if (lent->at != buf->at) {
+            hyd_assert(rig->compute->upload(rank->dev, *lent, buf->at, buf->bytes) ==
+                       HYD_OK);
         }
     }
 }
@@ -142,13 +158,36 @@ void rig_make_tensors(const struct hyd_rig *rig, struct rig_rank *rank, uint32_t
     }
 }
 
+void rig_fetch_tensors(const struct hyd_rig *rig, struct rig_rank *rank)
+{
+    for (uint32_t i = 0; i < rig->plan.n_microbatches * rig->plan.n_layers; i++) {
+        const uint32_t m = i / rig->plan.n_layers, layer = i % rig->plan.n_layers;
+
+        for (size_t t = 0; t < RIG_N_TENSORS; t++) {
+            const struct hyd_buf *buf = &rank->buf[m][layer][t];
+            const struct hyd_buf *lent = &rank->lent[m][layer][t];
+
+            if (lent->at != buf->at) {
+                hyd_assert(rig->compute->download(rank->dev, buf->at, *lent,
+                                                  buf->bytes) == HYD_OK);
+            }
+        }
+    }
+}
+
 void rig_free_tensors(const struct hyd_rig *rig, struct rig_rank *rank)
 {
-    for (uint32_t m = 0; m < rig->plan.n_microbatches; m++) {
-        for (uint32_t layer = 0; layer < rig->plan.n_layers; layer++) {
-            for (size_t t = 0; t < RIG_N_TENSORS; t++) {
-                rig->compute->mem_free(rank->dev, &rank->buf[m][layer][t]);
+    for (uint32_t i = 0; i < rig->plan.n_microbatches * rig->plan.n_layers; i++) {
+        const uint32_t m = i / rig->plan.n_layers, layer = i % rig->plan.n_layers;
+
+        for (size_t t = 0; t < RIG_N_TENSORS; t++) {
+            struct hyd_buf *buf = &rank->buf[m][layer][t];
+
+            if (rank->lent[m][layer][t].at != buf->at) {
+                free(buf->at);
             }
+            rig->compute->mem_free(rank->dev, &rank->lent[m][layer][t]);
+            *buf = (struct hyd_buf){0};
         }
     }
 }
@@ -159,7 +198,7 @@ struct hyd_attn_io rig_io(const struct hyd_rig *rig, struct rig_rank *rank,
     struct hyd_attn_tensor tensor[RIG_N_TENSORS];
 
     for (size_t t = 0; t < RIG_N_TENSORS; t++) {
-        struct hyd_buf buf = rank->buf[pass->microbatch][pass->layer][t];
+        struct hyd_buf buf = rank->lent[pass->microbatch][pass->layer][t];
 
         buf.bytes -= TAIL_BYTES;
         tensor[t] = (struct hyd_attn_tensor){

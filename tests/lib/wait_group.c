@@ -22,8 +22,8 @@ hyd_status hyd_test_wait_news(const struct hyd_transport_ops *ops,
         return HYD_OK;
     }
     st = ops->arm_fd(transport, &wait.fd);
-    if (st == HYD_OK && wait.fd >= 0) {
-        (void)poll(&wait, 1, limit_ms);
+    if (st == HYD_OK && wait.fd >= 0 && poll(&wait, 1, limit_ms) == 0) {
+        st = HYD_ERR_TIMEOUT; /* also when there was news that nobody told */
     }
     return st;
 }

@@ -13,7 +13,7 @@
 
 enum { HYD_TEST_WAIT_MS = 20000 };
 
-/* Block until there may be news, at most limit_ms. */
+/* Block until there may be news; TIMEOUT after limit_ms. */
 hyd_status hyd_test_wait_news(const struct hyd_transport_ops *ops,
                               struct hyd_transport *transport, int limit_ms);
 

@@ -75,11 +75,13 @@ static const char *join(const struct seat *seat, struct hyd_world_rank *self)
 static void seat_run(struct seat *seat)
 {
     const struct hyd_world *world = seat->world;
+    const int device = world->n_devices > 0 ? (int)(seat->rank % world->n_devices) : 0;
     const struct hyd_transport_config config = {
         .rank = seat->rank,
         .n_ranks = world->n_ranks,
         .epoch = world->epoch,
-        .mem = HYD_MEM_HOST,
+        .mem = world->mem,
+        .device = device,
         .session = world->session,
         .links = world->links,
     };
@@ -87,12 +89,16 @@ static void seat_run(struct seat *seat)
         .rank = seat->rank,
         .n_ranks = world->n_ranks,
         .ops = world->ops,
+        .device = device,
         .together = &seat->shared->together,
         .ctx = world->ctx,
     };
     struct hyd_error err = {.text = ""};
     const char *failure = NULL;
 
+    if (world->prepare != NULL) {
+        world->prepare(seat->rank);
+    }
     if (world->ops->open(&config, &self.transport, &err) != HYD_OK) {
         failure = hyd_world_reason("open failed: %s", err.text);
     } else {

@@ -22,6 +22,7 @@ struct hyd_world_rank {
     uint32_t n_ranks;
     const struct hyd_transport_ops *ops;
     struct hyd_transport *transport;
+    int device;
     pthread_barrier_t *together; /* of all ranks */
     const void *ctx;
 };
@@ -32,6 +33,9 @@ struct hyd_world {
     const struct hyd_transport_ops *ops;
     uint32_t n_ranks;
     uint32_t epoch;
+    enum hyd_mem mem;
+    uint32_t n_devices; /* rank r uses device r modulo this; 0: device 0 */
+    void (*prepare)(uint32_t rank); /* before a rank opens its transport; may be NULL */
     const char *links;
     const char *session;
     hyd_world_body *body;

@@ -59,8 +59,8 @@ static hyd_status take_memory(struct hyd_attn *attn, struct hyd_error *err)
     bytes = (size_t)(own + attn->scratch_bytes);
     st = ops->mem_alloc(dev, bytes, &attn->arena);
     if (st != HYD_OK) {
-        return hyd_error_set(err, st, "no memory for an arena of %zu bytes on %s", bytes,
-                             ops->describe(dev));
+        return hyd_error_set(err, st, "no memory for an arena of %zu bytes on %s",
+                             bytes, ops->describe(dev));
     }
     scratch = (struct hyd_buf){(unsigned char *)attn->arena.at + own,
                                (size_t)attn->scratch_bytes, attn->arena.mem};

@@ -89,7 +89,7 @@ hyd_status hyd_cuda_open(const struct hyd_compute_config *config,
     const struct hyd_alloc *alloc =
         config->alloc != NULL ? config->alloc : hyd_alloc_system();
     struct hyd_compute *dev = hyd_alloc_zeroed(alloc, 1, sizeof *dev);
-    struct cudaDeviceProp prop;
+    struct cudaDeviceProp prop = {0};
     hyd_status st;
     int n;
 

@@ -118,8 +118,9 @@ static void detach(struct hyd_agent_machine *machine, uint64_t now_ms)
     enter(machine, HYD_AGENT_DETACHED, NEVER);
 }
 
-/* Whether another attempt can find the scheduler in a better mood. */
-static bool may_attach_again(hyd_status status)
+/* Whether another attempt can find the scheduler in a better mood. One that was in before
+ * may find its certificate, its token or the rules half renewed. */
+static bool may_attach_again(const struct hyd_agent_machine *machine, hyd_status status)
 {
     switch (status) {
     case HYD_OK:
@@ -134,10 +135,11 @@ static bool may_attach_again(hyd_status status)
     case HYD_ERR_INTERNAL:
         return true;
     case HYD_ERR_INVALID:
+    case HYD_ERR_DENIED:
+        return machine->was_in;
     case HYD_ERR_INFEASIBLE:
     case HYD_ERR_MALFORMED:
     case HYD_ERR_OUT_OF_RANGE:
-    case HYD_ERR_DENIED:
     case HYD_ERR_UNSUPPORTED:
         break;
     }
@@ -159,7 +161,7 @@ static void on_stream_ended(struct hyd_agent_machine *machine, uint64_t now_ms,
     detach(machine, now_ms);
     if (machine->draining) {
         end(machine, HYD_OK);
-    } else if (!may_attach_again(event->status)) {
+    } else if (!may_attach_again(machine, event->status)) {
         end(machine, event->status);
     }
 }
@@ -176,6 +178,7 @@ static void on_welcome(struct hyd_agent_machine *machine, uint64_t now_ms,
         }
         machine->heartbeat_ms = event->heartbeat_ms;
     }
+    machine->was_in = true;
     machine->retry_ms = machine->config.retry_min_ms;
     if (event->epoch == 0) {
         because(machine, "the scheduler holds us back");

@@ -139,6 +139,7 @@ struct hyd_agent_machine {
     uint64_t heartbeat_ms; /* 0: not told yet */
     uint64_t beat_at_ms;
     bool draining;
+    bool was_in; /* a scheduler has welcomed it once */
     bool aborting; /* ranks were told to drop the generation */
     hyd_status leave_status; /* how UP_END will read */
     char reason[HYD_ERROR_TEXT_BYTES]; /* of the last abort, failure, leave or end */

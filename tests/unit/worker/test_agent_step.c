@@ -270,6 +270,22 @@ static void agent_step_ends_when_there_is_no_hope(void **state)
     assert_string_equal(play.trace, "attach detach end(denied)");
 }
 
+/* Its certificate may be renewed after the rules were. */
+static void agent_step_comes_back_when_its_proof_is_refused_later(void **state)
+{
+    const hyd_status refused[] = {HYD_ERR_INVALID, HYD_ERR_DENIED};
+    struct play play;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        start_ready(&play);
+        feed(&play, (struct hyd_agent_event){.kind = HYD_AGENT_EV_STREAM_ENDED,
+                                             .status = refused[i]});
+        assert_int_equal(play.machine.state, HYD_AGENT_DETACHED);
+        assert_true(hyd_agent_step_next_ms(&play.machine) != UINT64_MAX);
+    }
+}
+
 static void agent_step_leaves_after_the_step_that_runs(void **state)
 {
     struct play play;
@@ -319,6 +335,7 @@ int main(void)
         cmocka_unit_test(agent_step_fails_a_step_that_cannot_be_read),
         cmocka_unit_test(agent_step_attaches_again_with_growing_delays),
         cmocka_unit_test(agent_step_ends_when_there_is_no_hope),
+        cmocka_unit_test(agent_step_comes_back_when_its_proof_is_refused_later),
         cmocka_unit_test(agent_step_leaves_after_the_step_that_runs),
         cmocka_unit_test(agent_step_leaves_when_it_cannot_open_its_transport),
     };

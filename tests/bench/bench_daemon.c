@@ -160,14 +160,15 @@ static bool timer_done(void *ctx)
     return uv_hrtime() >= *(const uint64_t *)ctx;
 }
 
-static bool bench_agents(uint32_t n_agents, double seconds, struct standing *ret)
+static bool bench_agents(uint32_t n_agents, bool mutual_tls, double seconds,
+                         struct standing *ret)
 {
     struct fleet fleet;
     uint64_t before = 0;
     uint64_t start_ns = 0;
     uint64_t end_ns = 0;
     double cpu_s = 0.0;
-    bool ok = fleet_start(&fleet);
+    bool ok = fleet_start(&fleet, mutual_tls);
 
     before = fleet_daemon_bytes(&fleet);
     start_ns = uv_hrtime();
@@ -325,7 +326,8 @@ static bool fill_journal(struct fleet *fleet, uint32_t n_jobs, uint32_t n_steps)
 static bool bench_restart(uint32_t n_jobs, uint32_t n_steps, double *ret_s)
 {
     struct fleet fleet;
-    const bool ok = fleet_start(&fleet) && fill_journal(&fleet, n_jobs, n_steps) &&
+    const bool ok = fleet_start(&fleet, false) &&
+                    fill_journal(&fleet, n_jobs, n_steps) &&
                     fleet_restart(&fleet, ret_s);
 
     if (!ok) {
@@ -357,34 +359,38 @@ static void print_step(const struct hyd_bench_args *args, const struct row *row)
            1e3 * row->plan.min_s, 1e3 * row->plan.median_s, 1e3 * row->plan.p95_s);
 }
 
-static void print_agents(const struct hyd_bench_args *args, uint32_t n,
+static void print_agents(const struct hyd_bench_args *args, uint32_t n, bool mutual_tls,
                          const struct standing *s)
 {
     if (args->json) {
-        printf(", \"agents_%u\": {\"kb_each\": %.1f, \"cpu_share\": %.3f, "
+        printf(", \"agents_%u%s\": {\"kb_each\": %.1f, \"cpu_share\": %.3f, "
                "\"attach_s\": %.3f}",
-               n, s->kb_each, s->cpu_share, s->attach_s);
+               n, mutual_tls ? "_mtls" : "", s->kb_each, s->cpu_share, s->attach_s);
         return;
     }
-    printf("agents: %u on a connection each: %.1f KB of the daemon each, attached and "
-           "in an "
-           "epoch after %.2f s, heartbeats take %.1f %% of a core\n",
-           n, s->kb_each, s->attach_s, 100.0 * s->cpu_share);
+    printf(
+        "agents: %u on %s each: %.1f KB of the daemon each, attached and in an epoch "
+        "after %.2f s, heartbeats take %.1f %% of a core\n",
+        n, mutual_tls ? "a TCP connection with mutual TLS" : "a unix socket",
+        s->kb_each, s->attach_s, 100.0 * s->cpu_share);
 }
 
 static bool bench_many(const struct hyd_bench_args *args)
 {
-    static const uint32_t sizes[] = {64, 1000, 5000};
-    const size_t n_sizes = args->check ? 1 : args->full ? 3 : 2;
+    static const struct {
+        uint32_t n_agents;
+        bool mutual_tls;
+    } rows[] = {{64, false}, {1000, false}, {1000, true}, {5000, false}};
+    const size_t n_rows = args->full ? 4 : 3;
     bool ok = true;
 
-    for (size_t i = 0; i < n_sizes && ok; i++) {
-        const uint32_t n = args->check ? 16 : sizes[i];
+    for (size_t i = args->check ? 1 : 0; i < n_rows && ok; i++) {
+        const uint32_t n = args->check ? 16 : rows[i].n_agents;
         struct standing standing = {0};
 
-        ok = bench_agents(n, args->check ? 0.5 : 5.0, &standing);
+        ok = bench_agents(n, rows[i].mutual_tls, args->check ? 0.5 : 5.0, &standing);
         if (ok) {
-            print_agents(args, n, &standing);
+            print_agents(args, n, rows[i].mutual_tls, &standing);
         }
     }
     return ok;
@@ -415,7 +421,7 @@ int hyd_bench_daemon(const struct hyd_bench_args *args)
     struct fleet fleet;
     struct row row = {0};
     double per_s = 0.0;
-    bool ok = fleet_start(&fleet) &&
+    bool ok = fleet_start(&fleet, false) &&
               bench_steps(&fleet, args->check ? 8 : 64, n_steps, &row) &&
               bench_what_ifs(&fleet, args->check ? 0.3 : 5.0, &per_s);
 

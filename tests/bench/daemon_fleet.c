@@ -215,10 +215,6 @@ static bool start_agent(struct fleet *fleet, struct fleet_agent *agent, const ch
 {
     static const struct hyd_client_events events = {.on_message = agent_message,
                                                     .on_end = agent_end};
-    struct hyd_client_config config = {.bridge = fleet->bridge,
-                                       .alloc = hyd_alloc_system(),
-                                       .target = fleet->address,
-                                       .own_connection = true};
     struct hyd_client_start start = {.spec = &hyd_rpc_attach,
                                      .wait_for_ready = true,
                                      .events = &events,
@@ -229,7 +225,7 @@ static bool start_agent(struct fleet *fleet, struct fleet_agent *agent, const ch
     char node[16];
 
     *agent = (struct fleet_agent){.fleet = fleet};
-    if (hyd_client_create(&config, &agent->client, &err) != HYD_OK ||
+    if (!fleet_agent_client(fleet, &agent->client, &err) ||
         hyd_client_start(agent->client, &start, &agent->call, &err) != HYD_OK) {
         return fleet_fails(fleet, "an agent cannot start: %.150s", err.text);
     }

@@ -37,6 +37,8 @@ struct fleet {
     pid_t pid;
     char folder[64];
     char address[96];
+    bool mutual_tls; /* agents connect by TCP and show certificates */
+    char agents_at[32]; /* then */
     struct fleet_agent *agent; /* [n_agents] */
     uint32_t n_agents;
     uint32_t ranks_per_agent;
@@ -52,8 +54,9 @@ struct fleet {
 bool fleet_fails(struct fleet *fleet, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A daemon with a journal; false and fleet->why when it does not serve. */
-bool fleet_start(struct fleet *fleet);
+/* A daemon with a journal; false and fleet->why when it does not serve. mutual_tls: with
+ * throw-away certificates, made by tests/lib/certs.sh of $HYDRA_SOURCE_DIR or this folder. */
+bool fleet_start(struct fleet *fleet, bool mutual_tls);
 void fleet_stop(struct fleet *fleet);
 
 /* Kill the daemon, start it again, and wait until it answers: seconds from the start. */
@@ -63,6 +66,10 @@ bool fleet_restart(struct fleet *fleet, double *ret_s);
 bool fleet_attach(struct fleet *fleet, const char *job, uint32_t n_agents,
                   uint32_t ranks_per_agent);
 void fleet_detach(struct fleet *fleet);
+
+/* A connection as an agent has it. */
+bool fleet_agent_client(const struct fleet *fleet, struct hyd_client **ret_client,
+                        struct hyd_error *err);
 
 /* Every agent reports the step it was given. */
 void fleet_report(struct fleet *fleet, uint64_t step);

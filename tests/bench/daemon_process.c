@@ -1,9 +1,14 @@
 /* daemon_process.c - the daemon's process under daemon_fleet.h. */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +17,8 @@
 #include "tests/bench/daemon_fleet.h"
 
 #include "common/base/banned.h"
+
+enum { FLEET_PATH_BYTES = 128 };
 
 uint64_t fleet_daemon_bytes(const struct fleet *fleet)
 {
@@ -58,6 +65,102 @@ double fleet_daemon_cpu_s(const struct fleet *fleet)
     return (double)ticks / (double)sysconf(_SC_CLK_TCK);
 }
 
+/* Into `ret_path`: a file of the certificates. */
+static const char *certificate(const struct fleet *fleet, const char *name,
+                               char ret_path[FLEET_PATH_BYTES])
+{
+    (void)snprintf(ret_path, FLEET_PATH_BYTES, "%s/certs/%s", fleet->folder, name);
+    return ret_path;
+}
+
+static bool make_certificates(struct fleet *fleet)
+{
+    const char *source = getenv("HYDRA_SOURCE_DIR");
+    char script[600];
+    char folder[FLEET_PATH_BYTES];
+    int status = 0;
+    pid_t pid = 0;
+
+    (void)snprintf(folder, sizeof folder, "%s/certs", fleet->folder);
+    (void)snprintf(script, sizeof script, "%s/tests/lib/certs.sh",
+                   source == NULL ? "." : source);
+    if (mkdir(folder, 0700) != 0) {
+        return fleet_fails(fleet, "cannot make a folder");
+    }
+    pid = fork();
+    if (pid == 0) {
+        (void)execlp("sh", "sh", script, folder, (char *)NULL);
+        _exit(127);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) {
+        return fleet_fails(fleet, "cannot make certificates with %.100s and openssl",
+                           script);
+    }
+    return true;
+}
+
+/* A port of this machine that nobody has now. */
+static bool find_port(struct fleet *fleet)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t at_bytes = sizeof at;
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool ok = fd >= 0 && bind(fd, (const struct sockaddr *)&at, sizeof at) == 0 &&
+                    getsockname(fd, (struct sockaddr *)&at, &at_bytes) == 0;
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    (void)snprintf(fleet->agents_at, sizeof fleet->agents_at, "127.0.0.1:%u",
+                   (unsigned)ntohs(at.sin_port));
+    return ok || fleet_fails(fleet, "no port");
+}
+
+bool fleet_agent_client(const struct fleet *fleet, struct hyd_client **ret_client,
+                        struct hyd_error *err)
+{
+    char ca[FLEET_PATH_BYTES];
+    char cert[FLEET_PATH_BYTES];
+    char key[FLEET_PATH_BYTES];
+    struct hyd_client_config config = {.bridge = fleet->bridge,
+                                       .alloc = hyd_alloc_system(),
+                                       .target = fleet->address,
+                                       .own_connection = true};
+
+    if (fleet->mutual_tls) {
+        config.target = fleet->agents_at;
+        config.tls_ca = certificate(fleet, "ca.pem", ca);
+        config.tls_cert = certificate(fleet, "worker.pem", cert);
+        config.tls_key = certificate(fleet, "worker.key", key);
+    }
+    return hyd_client_create(&config, ret_client, err) == HYD_OK;
+}
+
+static void run_daemon(const struct fleet *fleet, const char *path, const char *state)
+{
+    char ca[FLEET_PATH_BYTES];
+    char cert[FLEET_PATH_BYTES];
+    char key[FLEET_PATH_BYTES];
+    const char *const plain[] = {path,  "--listen",    fleet->address, "--state",
+                                 state, "--log-level", "warn"};
+    const char *const tls[] = {"--listen",   fleet->agents_at,
+                               "--tls-ca",   certificate(fleet, "ca.pem", ca),
+                               "--tls-cert", certificate(fleet, "server.pem", cert),
+                               "--tls-key",  certificate(fleet, "server.key", key)};
+    const char *argv[sizeof plain / sizeof *plain + sizeof tls / sizeof *tls + 1] = {0};
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+        argv[n++] = plain[i];
+    }
+    for (size_t i = 0; fleet->mutual_tls && i < sizeof tls / sizeof *tls; i++) {
+        argv[n++] = tls[i];
+    }
+    /* exec takes what is not const and leaves it alone. */
+    (void)execv(path, (char *const *)(uintptr_t)argv);
+}
+
 static bool spawn(struct fleet *fleet)
 {
     const char *bin = getenv("HYDRA_BIN_DIR");
@@ -77,27 +180,27 @@ static bool spawn(struct fleet *fleet)
 
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void)snprintf(path, sizeof path, "%s/hydra-schedd", bin == NULL ? self : bin);
-        (void)execl(path, path, "--listen", fleet->address, "--state", state,
-                    "--log-level", "warn", (char *)NULL);
+        run_daemon(fleet, path, state);
         _exit(127);
     }
     return fleet->pid > 0 || fleet_fails(fleet, "cannot start the daemon");
 }
 
-bool fleet_start(struct fleet *fleet)
+bool fleet_start(struct fleet *fleet, bool mutual_tls)
 {
     struct hyd_client_config config = {.alloc = hyd_alloc_system(),
                                        .own_connection = true};
     Hydra__V1__ListJobsRequest request = HYDRA__V1__LIST_JOBS_REQUEST__INIT;
     struct hyd_error err = {0};
 
-    *fleet = (struct fleet){0};
+    *fleet = (struct fleet){.mutual_tls = mutual_tls};
     (void)snprintf(fleet->folder, sizeof fleet->folder, "/tmp/hydra-bench-XXXXXX");
     if (mkdtemp(fleet->folder) == NULL || uv_loop_init(&fleet->loop) != 0) {
         return fleet_fails(fleet, "cannot make a folder");
     }
     (void)snprintf(fleet->address, sizeof fleet->address, "unix:%s/s", fleet->folder);
-    if (!spawn(fleet)) {
+    if ((mutual_tls && (!make_certificates(fleet) || !find_port(fleet))) ||
+        !spawn(fleet)) {
         return false;
     }
     if (hyd_bridge_create(&fleet->loop, hyd_alloc_system(), &fleet->bridge, &err) !=
@@ -138,6 +241,25 @@ static bool is_true(void *ctx)
     return *(const bool *)ctx;
 }
 
+static void remove_certificates(const struct fleet *fleet)
+{
+    char path[FLEET_PATH_BYTES];
+    DIR *folder = NULL;
+    const struct dirent *entry = NULL;
+
+    (void)snprintf(path, sizeof path, "%s/certs", fleet->folder);
+    folder = opendir(path);
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        if (entry->d_name[0] != '.') {
+            (void)unlinkat(dirfd(folder), entry->d_name, 0);
+        }
+    }
+    if (folder != NULL) {
+        (void)closedir(folder);
+        (void)rmdir(path);
+    }
+}
+
 void fleet_stop(struct fleet *fleet)
 {
     static const char *const files[] = {"s",
@@ -170,5 +292,6 @@ void fleet_stop(struct fleet *fleet)
         (void)snprintf(path, sizeof path, "%s/%s", fleet->folder, files[i]);
         (void)remove(path);
     }
+    remove_certificates(fleet);
     (void)rmdir(fleet->folder);
 }

@@ -227,7 +227,7 @@ class World:
 
     def stop(self):
         for agent in self.agents.values():
-            agent.end(signal.SIGTERM, (0, 1, -signal.SIGTERM))
+            agent.end(signal.SIGTERM, (0, -signal.SIGTERM))
         self.daemon.end(signal.SIGTERM, (0,))
 
     def remove(self):
@@ -257,7 +257,8 @@ class World:
 
     def agent_ended(self):
         node = self.rng.choice(NODES)
-        self.agents[node].end(signal.SIGTERM, (0,))
+        # One that has just begun may not listen to signals yet.
+        self.agents[node].end(signal.SIGTERM, (0, -signal.SIGTERM))
         self.start_agent(node)
 
     def daemon_killed(self):

@@ -38,8 +38,8 @@ static const struct argp_option options[] = {
 static hyd_status parse_lognormal(struct input *in, const char *arg)
 {
     double v[4] = {0};
-    const hyd_status st =
-        hyd_parse_reals("option '--lognormal'", arg, 0, 4, v, &in->cli->error);
+    const hyd_status st = hyd_parse_reals("option '--lognormal mean,sigma,min,max'",
+                                          arg, 0, 4, v, &in->cli->error);
 
     if (st == HYD_OK) {
         in->is_lognormal = true;

@@ -181,20 +181,25 @@ json_t *hyd_shape_device_write(const struct hyd_device *device)
 static hyd_status no_such_name(const char *kind, const char *word, bool is_model,
                                struct hyd_error *err)
 {
-    char names[128] = "";
+    char names[96] = "";
     size_t used = 0;
     const size_t n = is_model ? hyd_model_count : hyd_device_count;
 
-    for (size_t i = 0; i < n && used < sizeof names; i++) {
+    for (size_t i = 0; i < n; i++) {
         const char *name =
             is_model ? hyd_model_table[i].name : hyd_device_table[i].name;
 
+        if (used + strlen(name) + sizeof ", , ..." > sizeof names) {
+            (void)snprintf(names + used, sizeof names - used, ", ...");
+            break;
+        }
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
                                  i > 0 ? ", " : "", name);
     }
     return hyd_error_field(err, HYD_ERR_INVALID, kind,
-                           "no %s '%.40s': must be a JSON file or one of %s", kind,
-                           word, names);
+                           "no %s '%.40s': must be a JSON file or one of %s (hydractl "
+                           "%ss)",
+                           kind, word, names, kind);
 }
 
 static hyd_status load(const struct hyd_alloc *alloc, const char *path,

@@ -123,7 +123,7 @@ static hyd_status submit(struct hyd_step_machine *m, uint64_t now_ms,
     }
     if (m->config.run_agents && m->config.wait_members_ms == 0 &&
         !hyd_step_complete(m, missing, sizeof missing)) {
-        return hyd_error_set(err, HYD_ERR_UNAVAILABLE, "%s", missing);
+        return hyd_error_field(err, HYD_ERR_UNAVAILABLE, "members", "%s", missing);
     }
     st = hyd_step_append(m, ev->step, &rec);
     if (st != HYD_OK) {

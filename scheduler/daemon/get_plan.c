@@ -56,8 +56,9 @@ static const struct hyd_job_step *find(struct hyd_service *service,
     }
     if (get->begun && step->plan_id != get->plan_id) {
         *ret_status = HYD_ERR_UNAVAILABLE;
-        (void)hyd_error_set(err, HYD_ERR_UNAVAILABLE,
-                            "step %" PRIu64 " was planned again, ask again", get->step);
+        (void)hyd_error_field(err, HYD_ERR_UNAVAILABLE, "step",
+                              "step %" PRIu64 " was planned again, ask again",
+                              get->step);
         return NULL;
     }
     *ret_status = HYD_OK;

@@ -25,8 +25,8 @@ static void finish_open(struct hyd_deferred *deferred, hyd_status status)
         out.job = hyd_job_info(job, &service->scratch);
         hyd_handler_reply(deferred->call, out.job == NULL ? NULL : &out.base);
     } else {
-        (void)hyd_error_set(&err, HYD_ERR_UNAVAILABLE,
-                            "the job could not be written to the journal");
+        (void)hyd_error_field(&err, HYD_ERR_UNAVAILABLE, "journal",
+                              "the job could not be written to the journal");
         hyd_call_fail(deferred->call, HYD_ERR_UNAVAILABLE, &err);
         if (job != NULL && deferred->step == 1) {
             hyd_service_forget(service, job);
@@ -85,8 +85,8 @@ static void finish_close(struct hyd_deferred *deferred, hyd_status status)
         out.job = hyd_job_info(job, &service->scratch);
         hyd_handler_reply(deferred->call, out.job == NULL ? NULL : &out.base);
     } else {
-        (void)hyd_error_set(&err, HYD_ERR_UNAVAILABLE,
-                            "the job is closed, but the journal does not know yet");
+        (void)hyd_error_field(&err, HYD_ERR_UNAVAILABLE, "journal",
+                              "the job is closed, but the journal does not know yet");
         hyd_call_fail(deferred->call, HYD_ERR_UNAVAILABLE, &err);
     }
     hyd_arena_rewind(&service->scratch, mark);
@@ -185,8 +185,9 @@ static void finish_cost(struct hyd_deferred *deferred, hyd_status status)
         out.cost = hyd_job_cost_model(job, &service->scratch);
         hyd_handler_reply(deferred->call, out.cost == NULL ? NULL : &out.base);
     } else {
-        (void)hyd_error_set(&err, HYD_ERR_UNAVAILABLE,
-                            "the cost model is set, but the journal does not know yet");
+        (void)hyd_error_field(
+            &err, HYD_ERR_UNAVAILABLE, "journal",
+            "the cost model is set, but the journal does not know yet");
         hyd_call_fail(deferred->call, HYD_ERR_UNAVAILABLE, &err);
     }
     hyd_arena_rewind(&service->scratch, mark);

@@ -173,8 +173,8 @@ static void finish_report(struct hyd_deferred *deferred, hyd_status status)
     struct hyd_error err = {0};
 
     if (status != HYD_OK || step == NULL) {
-        (void)hyd_error_set(&err, HYD_ERR_UNAVAILABLE,
-                            "the report could not be written to the journal yet");
+        (void)hyd_error_field(&err, HYD_ERR_UNAVAILABLE, "journal",
+                              "the report could not be written to the journal yet");
         hyd_call_fail(deferred->call, HYD_ERR_UNAVAILABLE, &err);
         return;
     }

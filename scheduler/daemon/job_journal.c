@@ -118,8 +118,8 @@ static void plan_is_written(void *ctx, hyd_status status)
         return;
     }
     if (status != HYD_OK && step->state == HYD_STEP_PLANNING) {
-        (void)hyd_error_set(&err, HYD_ERR_UNAVAILABLE,
-                            "the step could not be written to the journal");
+        (void)hyd_error_field(&err, HYD_ERR_UNAVAILABLE, "journal",
+                              "the step could not be written to the journal");
         hyd_job_refuse_step(job, step, HYD_ERR_UNAVAILABLE, &err);
     } else {
         /* A step that was accepted before runs on; its older plan is in the journal. */

@@ -96,8 +96,8 @@ struct hyd_job *hyd_service_known(const struct hyd_service *service, const char 
     struct hyd_job *job = hyd_service_find(service, name);
 
     if (job == NULL) {
-        (void)hyd_error_value(err, HYD_ERR_NOT_FOUND, "job", "a known job", "'%.40s'",
-                              name);
+        (void)hyd_error_value(err, HYD_ERR_NOT_FOUND, "job",
+                              "a known job (hydractl job list)", "'%.40s'", name);
     }
     return job;
 }

@@ -127,8 +127,9 @@ static void settle_by_state(struct hyd_waiter *waiter, const struct hyd_job_step
     struct hyd_error err = {0};
 
     if (waiter->want_done && step->state == HYD_STEP_FAILED) {
-        (void)hyd_error_set(&err, step->status, "step %" PRIu64 " failed: %.150s",
-                            step->step, step->reason);
+        (void)hyd_error_field(&err, step->status, "step",
+                              "step %" PRIu64 " failed: %.150s", step->step,
+                              step->reason);
         settle(waiter, step->status, &err);
     } else {
         settle(waiter, HYD_OK, NULL);
@@ -303,9 +304,9 @@ hyd_status hyd_submit_enter(struct hyd_waiter *waiter,
         /* Known before, or not even planned any more: the answer is there. */
         waiter->ready = true;
         if (step != NULL && waiter->want_done && step->state == HYD_STEP_FAILED) {
-            waiter->st = hyd_error_set(&waiter->err, step->status,
-                                       "step %" PRIu64 " failed: %.150s", step->step,
-                                       step->reason);
+            waiter->st = hyd_error_field(&waiter->err, step->status, "step",
+                                         "step %" PRIu64 " failed: %.150s", step->step,
+                                         step->reason);
         }
         return HYD_OK;
     }

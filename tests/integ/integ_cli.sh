@@ -154,7 +154,14 @@ run 2 watch --cells
 run 0 workers
 has out "no agents; start one"
 run 1 drain train node7
+# An answer that names what is missing is no missing daemon.
+run 0 job open crew --ranks 8 --ranks-per-node 4 --cap 8192
+run 1 submit crew lengths
+has err "of 8 ranks are missing: 0-7: start agents (hydra-worker), or open the job with --wait-members S"
+run 1 job show nobody
+has err "a known job (hydractl job list)"
 run 0 job close train
+run 0 job close crew
 run 0 job list
 has out "no jobs"
 run 0 job list --all

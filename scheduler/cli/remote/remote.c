@@ -105,6 +105,13 @@ static hyd_status explain(const struct hyd_remote *remote, hyd_status st,
     if (st != HYD_ERR_UNAVAILABLE && st != HYD_ERR_TIMEOUT) {
         return st;
     }
+    if (strcmp(err->field, "members") == 0) {
+        (void)snprintf(reason, sizeof reason, "%.79s", err->text);
+        return hyd_error_field(err, HYD_ERR_INFEASIBLE, "members",
+                               "%s: start agents (hydra-worker), or open the job with "
+                               "--wait-members S",
+                               reason);
+    }
     if (err->field[0] != '\0') {
         return HYD_ERR_INFEASIBLE;
     }

@@ -119,6 +119,11 @@ static bool on_update(void *ctx, const ProtobufCMessage *message)
     return in->status == HYD_OK && (in->count == 0 || in->n_seen < in->count);
 }
 
+static void say_closed(const struct input *in)
+{
+    hyd_cli_note(in->cli, "job %s is closed", in->job);
+}
+
 static hyd_status run_stream(struct input *in, struct hyd_remote *remote,
                              struct hyd_error *err)
 {
@@ -137,6 +142,9 @@ static hyd_status run_stream(struct input *in, struct hyd_remote *remote,
     if (in->status != HYD_OK) {
         *err = in->err;
         return in->status;
+    }
+    if (st == HYD_OK && (in->count == 0 || in->n_seen < in->count)) {
+        say_closed(in);
     }
     return st;
 }
@@ -292,7 +300,7 @@ static hyd_status run_looks(struct input *in, struct hyd_remote *remote,
         (void)fputc('\n', in->cli->out);
     }
     if (st == HYD_OK && is_over(live)) {
-        hyd_cli_note(in->cli, "job %s is closed", in->job);
+        say_closed(in);
     }
 out:
     hyd_alloc_free(in->cli->alloc, live);

@@ -53,6 +53,40 @@ static const struct argp_option drain_options[] = {
     {0},
 };
 
+/* Nobody is there: what to do depends on who runs the job. */
+static hyd_status show_none(const struct input *in, struct hyd_remote *remote,
+                            struct hyd_error *err)
+{
+    Hydra__V1__GetJobRequest request = HYDRA__V1__GET_JOB_REQUEST__INIT;
+    const ProtobufCMessage *response = NULL;
+    const Hydra__V1__JobInfo *job = NULL;
+    hyd_status st = HYD_OK;
+
+    if (in->job != NULL) {
+        request.job = (char *)in->job;
+        st = hyd_remote_call(remote, &in->remote, &hyd_rpc_get_job, &request.base,
+                             &response, err);
+        if (st != HYD_OK) {
+            return st;
+        }
+        job = ((const Hydra__V1__GetJobResponse *)response)->job;
+    }
+    if (job != NULL && !job->open) {
+        (void)fprintf(in->cli->out, "job %s is closed; its agents have left\n",
+                      in->job);
+    } else if (job != NULL && job->spec->run == HYDRA__V1__RUN_MODE__RUN_NONE) {
+        (void)fprintf(in->cli->out,
+                      "job %s has no agents: its trainer runs the plans itself\n",
+                      in->job);
+    } else {
+        (void)fprintf(in->cli->out,
+                      "no agents; start one: hydra-worker --connect %s --job %s --node "
+                      "NAME --ranks N\n",
+                      remote->target, in->job != NULL ? in->job : "NAME");
+    }
+    return HYD_OK;
+}
+
 static hyd_status run_workers(void *input, struct hyd_remote *remote,
                               struct hyd_error *err)
 {
@@ -78,11 +112,7 @@ static hyd_status run_workers(void *input, struct hyd_remote *remote,
     }
     list = (const Hydra__V1__ListWorkersResponse *)response;
     if (list->n_workers == 0) {
-        (void)fputs(
-            "no agents; start one: hydra-worker --connect ADDR --job NAME --node "
-            "NAME --ranks N\n",
-            in->cli->out);
-        return HYD_OK;
+        return show_none(in, remote, err);
     }
     hyd_table_init(&table, in->cli->alloc, names);
     for (size_t i = 0; i < list->n_workers; i++) {

@@ -156,12 +156,20 @@ has out "no agents; start one"
 run 1 drain train node7
 # An answer that names what is missing is no missing daemon.
 run 0 job open crew --ranks 8 --ranks-per-node 4 --cap 8192
+run 0 workers crew
+has out "no agents; start one: hydra-worker --connect $socket --job crew"
+run 0 workers train
+has out "its trainer runs the plans itself"
 run 1 submit crew lengths
 has err "of 8 ranks are missing: 0-7: start agents (hydra-worker), or open the job with --wait-members S"
 run 1 job show nobody
 has err "a known job (hydractl job list)"
 run 0 job close train
 run 0 job close crew
+run 0 workers crew
+has out "job crew is closed"
+run 0 watch crew
+has err "job crew is closed"
 run 0 job list
 has out "no jobs"
 run 0 job list --all

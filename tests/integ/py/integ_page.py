@@ -15,7 +15,7 @@ import urllib.request
 
 from browser import ELEMENT, Browser, find_browser
 from fleet import Agent, by_tokens
-from harness import BUILD, WAIT_S, Daemon, Stubs, check
+from harness import BUILD, SOURCE, WAIT_S, Daemon, Stubs, check
 
 CSP = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
@@ -67,6 +67,13 @@ def headers(site):
     html = site.get("/")[2].decode()
     check("no inline script or style", not re.search(r"<style|style=|\son[a-z]+=\"|<script>",
                                                      html))
+    with open(os.path.join(SOURCE, "deploy", "README.md")) as file:
+        documented = re.findall(r"\| `POST (/api/\w+)` \| `(\{.*?\})`[ ,]", file.read())
+    check("the endpoints are documented", len(documented) == 7, documented)
+    for path, request in documented:
+        status, _, body = site.get(path, request.encode())
+        check("the documented request of %s is understood" % path, status == 200 or
+              (status == 404 and json.loads(body)["field"] == "job"), (status, body))
     for method in ("CloseJob", "OpenJob", "SubmitStep", "DrainNode", "SetCostModel"):
         check(method + " cannot be asked for", site.get("/api/" + method, b"{}")[0] == 404)
 
@@ -368,7 +375,8 @@ def table(browser):
 
 
 def seconds(s):
-    return "%.3f s" % s if s >= 1 else "%.3f ms" % (s * 1e3) if s >= 1e-3 else "%.1f µs" % (s * 1e6)
+    return ("%.3f\u00a0s" % s if s >= 1 else "%.3f\u00a0ms" % (s * 1e3) if s >= 1e-3
+            else "%.1f\u00a0µs" % (s * 1e6))
 
 
 def plan_both(browser, what):
@@ -420,7 +428,7 @@ def what_if(browser, site):
     browser.js("const s = document.getElementById('wi-policy2'); s.value = 'static'; s.dispatchEvent(new Event('change'))")
     changed = plan_both(browser, "other ranks, cap and policy")
     check("the difference is told", changed[0][3] == "static" and changed[1][2] != rows[1][2] and
-          re.fullmatch(r"[\d.]+ % longer", changed[-1][2]), changed)
+          re.fullmatch(r"[\d.]+\u00a0% longer", changed[-1][2]), changed)
     check("both maps are drawn", browser.js("return [0, 1].every((i) => { const c = document.getElementById('wi-map' + i); return c.checkVisibility() && new Set(c.getContext('2d').getImageData(0, 0, c.width, c.height).data).size > 8; })"))
     check("nothing was submitted", len(site.call("ListSteps", job="live")["steps"]) == 5)
 

@@ -6,12 +6,12 @@ import json
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import tempfile
 import termios
 import threading
-import time
 
 from fleet import Agent, by_tokens
 from harness import BIN, WAIT_S, Daemon, Stubs, check
@@ -65,22 +65,18 @@ class Terminal:
     def __init__(self, columns, rows, *words, **environment):
         self.screen = Screen(columns, rows)
         self.raw = ""
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            time.sleep(0)  # the size is set by the parent before the first look is drawn
-            os.environ.update(TERM="xterm", LC_ALL="C.UTF-8", **environment)
-            os.read(0, 1)
-            os.execv(os.path.join(BIN, "hydractl"), ["hydractl", *words])
+        self.fd, command = pty.openpty()
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ,
                     struct.pack("HHHH", rows, columns, 0, 0))
-        settings = termios.tcgetattr(self.fd)
-        settings[3] &= ~(termios.ECHO | termios.ICANON)
-        termios.tcsetattr(self.fd, termios.TCSANOW, settings)
-        os.write(self.fd, b"g")
+        self.process = subprocess.Popen(
+            [os.path.join(BIN, "hydractl"), *words], stdin=command, stdout=command,
+            stderr=command, start_new_session=True,
+            env=dict(os.environ, TERM="xterm", LC_ALL="C.UTF-8", **environment))
+        os.close(command)
 
     def run(self, until=None):
         """Read until the screen holds a text, or to the end; returns the exit code."""
-        timer = threading.Timer(WAIT_S, os.kill, (self.pid, 9))
+        timer = threading.Timer(WAIT_S, self.process.kill)
         timer.start()
         waiting = b""
         try:
@@ -101,14 +97,15 @@ class Terminal:
                 check("the screen shows " + until,
                       re.search(until, self.screen.text()), self.screen.text())
                 return None
-            return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            os.close(self.fd)
+            return self.process.wait(WAIT_S)
         finally:
             timer.cancel()
 
     def end(self):
-        os.kill(self.pid, 2)
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(WAIT_S)
         os.close(self.fd)
-        os.waitpid(self.pid, 0)
 
 
 def run(daemon, *words):
@@ -116,13 +113,6 @@ def run(daemon, *words):
                            "unix:" + daemon.socket], capture_output=True, text=True,
                           timeout=4 * WAIT_S)
     return done.returncode, done.stdout, done.stderr
-
-
-def wait_until(what, holds):
-    end = time.monotonic() + WAIT_S
-    while not holds():
-        check(what, time.monotonic() < end)
-        time.sleep(0.05)
 
 
 def live_job(stubs, service, channel):

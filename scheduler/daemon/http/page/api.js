@@ -22,7 +22,7 @@ async function answerOf(request) {
     throw new Error('No answer from the daemon. Is hydra-schedd running? This page tries again every 2 seconds.');
   }
   if (answer.status === 401) {
-    throw new Denied(token ? 'The daemon does not know this token. Give another one.' : 'This daemon asks for a token.');
+    throw new Denied(token ? 'The daemon does not know this token. Give another one.' : 'This daemon asks for a token: the secret of a reader in its token_file.');
   }
   const text = await answer.text();
   let body = null;

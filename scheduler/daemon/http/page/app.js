@@ -83,7 +83,7 @@ function showDegrees() {
   const degrees = [...new Set(steps.flatMap((s) => s.figures.degrees.map((d) => d.degree)))].sort((a, b) => a - b);
   const last = steps[steps.length - 1];
   drawDegrees($('time'), counts, steps.map((s) => s.step), degrees, Math.min(900, wide()));
-  write($('time-caption'), `Share of the sequences at each degree, steps ${steps[0].step} to ${last.step}. Step ${last.step}: ${last.figures.degrees.map((d) => `${plural(d.sequences, 'sequence')} at degree ${d.degree}`).join(', ')}.`);
+  write($('time-caption'), `Share of the sequences at each degree, ${steps.length === 1 ? `step ${last.step}` : `steps ${steps[0].step} to ${last.step}`}. Step ${last.step}: ${last.figures.degrees.map((d) => `${plural(d.sequences, 'sequence')} at degree ${d.degree}`).join(', ')}.`);
   legend($('time-legend'), degrees.map((d) => [degreeColour(d), `degree ${d}`]));
   if ($('time-numbers').open) { numberSteps(steps, counts, degrees); }
 }

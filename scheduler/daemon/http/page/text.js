@@ -1,10 +1,12 @@
 // text.js - numbers and names as people read them, and small parts of the page made of them.
 
+const GAP = '\u00a0'; // a number and its unit stay on one line
 export const seconds = (s) => {
   if (!(s > 0)) { return '–'; }
-  return s >= 1 ? `${s.toFixed(3)} s` : s >= 1e-3 ? `${(s * 1e3).toFixed(3)} ms` : `${(s * 1e6).toFixed(1)} µs`;
+  const [factor, unit] = s >= 1 ? [1, 's'] : s >= 1e-3 ? [1e3, 'ms'] : [1e6, 'µs'];
+  return `${(s * factor).toFixed(factor === 1e6 ? 1 : 3)}${GAP}${unit}`;
 };
-export const percent = (x) => `${(x * 100).toFixed(1)} %`;
+export const percent = (x) => `${(x * 100).toFixed(1)}${GAP}%`;
 export const ratio = (x) => (x > 0 ? x.toFixed(3) : '–');
 export const count = (n) => Number(n).toLocaleString('en');
 export const plural = (n, one, many) => `${count(n)} ${Number(n) === 1 ? one : many || `${one}s`}`;

@@ -24,6 +24,7 @@ struct attn_spec {
 };
 
 static const struct attn_spec check_specs[] = {{128, 700}, {80, 300}, {0, 0}};
+static const struct attn_spec error_specs[] = {{64, 32768}, {128, 32768}, {0, 0}};
 static const struct attn_spec specs[] = {
     {64, 512}, {64, 1024}, {64, 4096}, {128, 512}, {128, 1024}, {128, 4096}, {0, 0}};
 static const struct attn_spec long_specs[] = {
@@ -31,6 +32,7 @@ static const struct attn_spec long_specs[] = {
     {96, 4096},  {128, 256},   {128, 512},   {128, 1024}, {128, 2048}, {128, 4096},
     {128, 8192}, {128, 16384}, {128, 32768}, {192, 4096}, {256, 4096}, {0, 0}};
 
+/* A length in one dtype. */
 struct attn_row {
     struct attn_spec spec;
     enum hyd_dtype dtype;
@@ -45,6 +47,7 @@ struct bench {
     struct hyd_compute *dev;
     struct hyd_blas blas;
     double blas_s; /* best so far; 0: no library */
+    bool errors_only;
     json_t *rows; /* array, NULL without --json */
     bool failed;
 };
@@ -63,29 +66,40 @@ static double blas_flop_per_s(const struct bench *b)
     return b->blas_s > 0.0 ? 2.0 * pow(b->blas.n, 3.0) / b->blas_s : 0.0;
 }
 
-/* Forward, backward and sgemm in turn, so that a change of the machine's mood hits all
- * three. */
-static bool time_row(struct bench *b, struct attn_run *run, struct attn_row *row)
-{
+enum { N_DTYPES = 2 };
+
+struct samples {
     double forward_s[MAX_REPEATS], backward_s[MAX_REPEATS];
+};
+
+/* Forward and backward of fp32, of bf16, and sgemm in turn, so that a change of the
+ * machine's mood hits all of them. */
+static bool time_rows(struct bench *b, struct attn_run run[N_DTYPES],
+                      struct attn_row row[N_DTYPES])
+{
+    struct samples samples[N_DTYPES];
     double all_s = 0.0;
     size_t n = 0;
 
-    while (n < MAX_REPEATS && (n < 2 || all_s < CASE_S)) {
-        forward_s[n] = attn_run_forward_s(run);
-        backward_s[n] = attn_run_backward_s(run);
-        if (forward_s[n] < 0.0 || backward_s[n] < 0.0) {
-            return false;
+    while (n < MAX_REPEATS && (n < 2 || all_s < N_DTYPES * CASE_S)) {
+        for (int i = 0; i < N_DTYPES; i++) {
+            samples[i].forward_s[n] = attn_run_forward_s(&run[i]);
+            samples[i].backward_s[n] = attn_run_backward_s(&run[i]);
+            if (samples[i].forward_s[n] < 0.0 || samples[i].backward_s[n] < 0.0) {
+                return false;
+            }
+            all_s += samples[i].forward_s[n] + samples[i].backward_s[n];
         }
-        all_s += forward_s[n] + backward_s[n];
         n++;
         time_blas(b);
         if (b->args->check) {
             break;
         }
     }
-    row->forward = hyd_bench_times(forward_s, n);
-    row->backward = hyd_bench_times(backward_s, n);
+    for (int i = 0; i < N_DTYPES; i++) {
+        row[i].forward = hyd_bench_times(samples[i].forward_s, n);
+        row[i].backward = hyd_bench_times(samples[i].backward_s, n);
+    }
     return true;
 }
 
@@ -112,6 +126,12 @@ static void report_row(const struct bench *b, const struct attn_row *row)
     const double backward = 2.5 * row->flop / row->backward.min_s;
     char text[2][16];
 
+    if (b->errors_only) {
+        printf("%5u %5s %7u %9.1e %9.1e\n", row->spec.d,
+               row->dtype == HYD_DTYPE_F32 ? "fp32" : "bf16", row->spec.tokens,
+               row->errors.forward, row->errors.backward);
+        return;
+    }
     if (b->rows != NULL) {
         (void)json_array_append_new(
             b->rows,
@@ -131,19 +151,14 @@ static void report_row(const struct bench *b, const struct attn_row *row)
            row->forward.n);
 }
 
-static bool bench_row(struct bench *b, struct attn_row *row)
+static bool check_row(struct bench *b, struct attn_run *run, struct attn_row *row)
 {
-    struct attn_run run;
-    bool ok;
-
-    if (!attn_run_open(&run, b->ops, b->dev, row->dtype, row->spec.d,
-                       row->spec.tokens)) {
+    row->flop = attn_run_flop(run);
+    if (!attn_run_check(run, &row->errors)) {
         return false;
     }
-    row->flop = attn_run_flop(&run);
-    ok = attn_run_check(&run, &row->errors);
-    if (ok && !(row->errors.forward <= FORWARD_LIMIT &&
-                row->errors.backward <= BACKWARD_LIMIT)) {
+    if (!(row->errors.forward <= FORWARD_LIMIT &&
+          row->errors.backward <= BACKWARD_LIMIT)) {
         (void)fprintf(stderr,
                       "d %u, %u tokens: error %.1e forward (limit %.0e), %.1e backward "
                       "(limit %.0e)\n",
@@ -151,8 +166,28 @@ static bool bench_row(struct bench *b, struct attn_row *row)
                       row->errors.backward, BACKWARD_LIMIT);
         b->failed = true;
     }
-    ok = ok && time_row(b, &run, row);
-    attn_run_close(&run);
+    return true;
+}
+
+/* Both dtypes of a length, checked first. */
+static bool bench_rows(struct bench *b, struct attn_row row[N_DTYPES])
+{
+    struct attn_run run[N_DTYPES];
+    int n_open = 0;
+    bool ok = true;
+
+    while (ok && n_open < N_DTYPES) {
+        ok = attn_run_open(&run[n_open], b->ops, b->dev, row[n_open].dtype,
+                           row[n_open].spec.d, row[n_open].spec.tokens);
+        n_open += ok;
+    }
+    for (int i = 0; ok && i < N_DTYPES; i++) {
+        ok = check_row(b, &run[i], &row[i]);
+    }
+    ok = ok && (b->errors_only || time_rows(b, run, row));
+    while (n_open > 0) {
+        attn_run_close(&run[--n_open]);
+    }
     return ok;
 }
 
@@ -160,6 +195,11 @@ static void print_head(const struct bench *b)
 {
     printf("attention, causal, %d query heads on 1 kv head, %s\n%s, seed %d\n",
            ATTN_RUN_HEADS, b->ops->describe(b->dev), hyd_bench_machine(), SEED);
+    if (b->errors_only) {
+        printf("largest error of sampled rows, relative to the largest value\n");
+        printf("%5s %5s %7s %9s %9s\n", "d", "type", "tokens", "error fw", "error bw");
+        return;
+    }
     if (b->blas_s > 0.0) {
         printf("sgemm: OpenBLAS, %s kernels, n = %d, one thread\n", b->blas.core,
                b->blas.n);
@@ -174,17 +214,19 @@ static void print_head(const struct bench *b)
 static void run_specs(struct bench *b, const struct attn_spec *spec)
 {
     for (; spec->d != 0 && !b->failed; spec++) {
-        for (int dtype = HYD_DTYPE_F32; dtype <= HYD_DTYPE_BF16; dtype++) {
-            struct attn_row row = {.spec = *spec, .dtype = (enum hyd_dtype)dtype};
+        struct attn_row row[N_DTYPES] = {{.spec = *spec, .dtype = HYD_DTYPE_F32},
+                                         {.spec = *spec, .dtype = HYD_DTYPE_BF16}};
 
-            if (!bench_row(b, &row)) {
-                (void)fprintf(stderr, "d %u, %u tokens: the device failed\n", spec->d,
-                              spec->tokens);
-                b->failed = true;
-                return;
-            }
-            report_row(b, &row);
+        if (!bench_rows(b, row)) {
+            (void)fprintf(stderr, "d %u, %u tokens: the device failed\n", spec->d,
+                          spec->tokens);
+            b->failed = true;
+            return;
         }
+        for (int i = 0; i < N_DTYPES; i++) {
+            report_row(b, &row[i]);
+        }
+        (void)fflush(stdout);
     }
 }
 
@@ -192,6 +234,9 @@ static void report_end(const struct bench *b)
 {
     json_t *out;
 
+    if (b->errors_only) {
+        return;
+    }
     if (b->rows == NULL) {
         if (b->blas_s > 0.0) {
             printf("sgemm %.1f GFLOP/s, best over the whole run\n",
@@ -212,7 +257,8 @@ static void report_end(const struct bench *b)
 
 int hyd_bench_attn(const struct hyd_bench_args *args)
 {
-    struct bench b = {.args = args};
+    struct bench b = {.args = args,
+                      .errors_only = hyd_bench_has_word(args, "errors") && !args->json};
     const struct hyd_compute_config config = {
         .n_threads = 1, .isa = args->n_words != 0 ? args->word[0] : "auto"};
     const struct attn_spec *list = args->full ? long_specs : specs;
@@ -232,7 +278,9 @@ int hyd_bench_attn(const struct hyd_bench_args *args)
         return 1;
     }
     b.rows = args->json ? json_array() : NULL;
-    if (!args->check && hyd_blas_open(kernels->name, BLAS_N, &b.blas)) {
+    list = b.errors_only ? error_specs : list;
+    if (!args->check && !b.errors_only &&
+        hyd_blas_open(kernels->name, BLAS_N, &b.blas)) {
         time_blas(&b);
     }
     if (b.rows == NULL) {

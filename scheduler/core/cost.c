@@ -88,6 +88,24 @@ struct hyd_cost_form hyd_cost_form(const struct hyd_cost *cost, uint32_t u, uint
     return form;
 }
 
+/* Tokens that one query sees at most: behind a window a longer sequence has no longer
+ * blocks. */
+static double seen_tokens(const struct hyd_cost *cost, double tokens)
+{
+    return cost->mask == HYD_MASK_WINDOW && tokens > cost->window_tokens
+               ? (double)cost->window_tokens
+               : tokens;
+}
+
+/* Tokens whose keys a hop carries. With a window each ring index sends what its two
+ * neighbours see, whatever the length is. */
+static double hop_tokens(const struct hyd_cost *cost, uint32_t r, double tokens)
+{
+    const double most = 2.0 * cost->window_tokens * r / (r - 1.0);
+
+    return cost->mask == HYD_MASK_WINDOW && tokens > most ? most : tokens;
+}
+
 double hyd_cost_form_s(const struct hyd_cost *cost, const struct hyd_cost_form *form,
                        double tokens, double extra_s)
 {
@@ -95,13 +113,13 @@ double hyd_cost_form_s(const struct hyd_cost *cost, const struct hyd_cost_form *
     double shard_s = 0.0;
 
     if (cost->n_eff > 0) {
-        attention /= hyd_cost_efficiency(cost, tokens / form->r);
+        attention /= hyd_cost_efficiency(cost, seen_tokens(cost, tokens) / form->r);
     }
     shard_s = attention + form->linear_s * tokens + form->share * extra_s;
     if (form->r > 1) {
         /* A hop is hidden behind the block computed while it travels. */
-        const double exposed =
-            form->hop_s * tokens + form->hop_fixed_s - attention / form->r;
+        const double exposed = form->hop_s * hop_tokens(cost, form->r, tokens) +
+                               form->hop_fixed_s - attention / form->r;
 
         if (exposed > 0.0) {
             shard_s += (form->r - 1) * exposed;

@@ -222,6 +222,80 @@ static void a_stopped_agent_is_known_by_its_silence(void **state)
     assert_int_equal(hyd_fake_look(stage->fake, 'a').n_reports, 1); /* of step 2 */
 }
 
+/* Silent from now on; then it is aborted, as a scheduler does, and the other works on. */
+static void goes_on_without_the_silent(struct hyd_stage *stage, unsigned a,
+                                       uint64_t step)
+{
+    double cpu_s = 0.0;
+
+    hyd_stage_need(stage, wait_silent(stage, 'b'), "it still beats");
+    cpu_s = hyd_spawn_cpu_s(&stage->spawn, a);
+    (void)usleep(500000); /* the span over which CPU time is counted */
+    cpu_s = hyd_spawn_cpu_s(&stage->spawn, a) - cpu_s;
+    assert_true(cpu_s < 0.15); /* spinning would use 0.5 s and more */
+    assert_true(hyd_fake_look(stage->fake, 'a').beat_age_ms < 1500);
+    if (step > 0) {
+        assert_int_equal(hyd_fake_look(stage->fake, 'a').n_reports, 0);
+        hyd_fake_abort(stage->fake, step);
+    }
+    works_on(stage);
+}
+
+static void an_agent_stopped_while_attaching_holds_nobody_up(void **state)
+{
+    struct hyd_stage *stage = *state;
+    unsigned a = 0;
+    unsigned b = 0;
+
+    start_two(stage, "never", SIGSTOP, &a, &b);
+    hyd_fake_welcome(stage->fake, "ab");
+    hyd_spawn_signal(&stage->spawn, b, SIGSTOP);
+    goes_on_without_the_silent(stage, a, 0);
+}
+
+static void an_agent_stopped_while_joining_holds_nobody_up(void **state)
+{
+    struct hyd_stage *stage = *state;
+    unsigned a = 0;
+    unsigned b = 0;
+
+    start_two(stage, "never", SIGSTOP, &a, &b);
+    hyd_fake_welcome(stage->fake, "ab");
+    hyd_stage_need(stage, hyd_fake_wait(stage->fake, "ab", hyd_fake_is_addressed),
+                   "no addresses");
+    hyd_spawn_signal(&stage->spawn, b, SIGSTOP);
+    hyd_fake_members(stage->fake); /* the other now warms links to it */
+    goes_on_without_the_silent(stage, a, 0);
+}
+
+static void an_agent_stopped_in_backward_holds_nobody_up(void **state)
+{
+    struct hyd_stage *stage = *state;
+    unsigned a = 0;
+    unsigned b = 0;
+
+    start_two(stage, "backward", SIGSTOP, &a, &b);
+    hyd_stage_need(stage, hyd_fake_epoch(stage->fake, "ab"), "no epoch");
+    hyd_fake_assign(stage->fake, &all_step);
+    goes_on_without_the_silent(stage, a, 1);
+}
+
+static void an_agent_stopped_between_steps_holds_nobody_up(void **state)
+{
+    struct hyd_stage *stage = *state;
+    struct hyd_fake_step next = all_step;
+    unsigned a = 0;
+    unsigned b = 0;
+
+    start_two(stage, "never", SIGSTOP, &a, &b);
+    hyd_stage_need(stage, hyd_fake_epoch(stage->fake, "ab"), "no epoch");
+    hyd_stage_need(stage, hyd_fake_run(stage->fake, &all_step), "no report");
+    hyd_spawn_signal(&stage->spawn, b, SIGSTOP);
+    next.step = 9;
+    hyd_fake_assign(stage->fake, &next);
+    goes_on_without_the_silent(stage, a, 9);
+}
+
 static void standing_still_ends_a_wait_that_nothing_else_ends(void **state)
 {
     struct hyd_stage *stage = *state;
@@ -254,6 +328,10 @@ int main(int argc, char **argv)
         TEST(loss_in_backward_is_reported),
         TEST(loss_between_steps_is_found_by_the_next_step),
         TEST(a_stopped_agent_is_known_by_its_silence),
+        TEST(an_agent_stopped_while_attaching_holds_nobody_up),
+        TEST(an_agent_stopped_while_joining_holds_nobody_up),
+        TEST(an_agent_stopped_in_backward_holds_nobody_up),
+        TEST(an_agent_stopped_between_steps_holds_nobody_up),
         TEST(standing_still_ends_a_wait_that_nothing_else_ends),
     };
 

@@ -77,8 +77,8 @@ static unsigned victim(struct system *sys, const char *where, int signal_number)
 }
 
 /* A small model, so that a sanitizer build computes it in a blink. */
-static void open_job(struct system *sys, uint32_t ranks, const char *policy,
-                     Hydra__V1__Verify verify)
+static void open_masked_job(struct system *sys, uint32_t ranks, const char *policy,
+                            Hydra__V1__Verify verify, Hydra__V1__Mask mask)
 {
     struct job_request job;
     Hydra__V1__ModelShape shape = HYDRA__V1__MODEL_SHAPE__INIT;
@@ -91,6 +91,8 @@ static void open_job(struct system *sys, uint32_t ranks, const char *policy,
     shape.kv_heads = 2;
     shape.head_dim = 64;
     shape.ffn = 512;
+    shape.mask = mask;
+    shape.window_tokens = mask == HYDRA__V1__MASK__MASK_WINDOW ? 37 : 0;
     execution.layers = 1;
     execution.verify = verify;
     execution.seed = 11;
@@ -102,6 +104,12 @@ static void open_job(struct system *sys, uint32_t ranks, const char *policy,
     job.limits.cap_tokens = 160;
     job.policy.policy = (char *)(uintptr_t)policy;
     job_request_open(&job, &sys->rig);
+}
+
+static void open_job(struct system *sys, uint32_t ranks, const char *policy,
+                     Hydra__V1__Verify verify)
+{
+    open_masked_job(sys, ranks, policy, verify, HYDRA__V1__MASK__MASK_CAUSAL);
 }
 
 static bool workers_are(struct system *sys, size_t n, const char *what)
@@ -189,6 +197,42 @@ static void plans_of_hydra_run_on_two_agents_of_four_ranks(void **state)
     }
 }
 
+/* One checked step of one sequence over all ranks. */
+static uint64_t digest_of(struct system *sys, Hydra__V1__Mask mask)
+{
+    uint32_t length[] = {300};
+    const Hydra__V1__SubmitStepResponse *out = NULL;
+    hyd_status st = HYD_OK;
+    uint64_t digest = 0;
+
+    daemon_rig_start(&sys->rig, NULL);
+    open_masked_job(sys, 4, "static", HYDRA__V1__VERIFY__VERIFY_FULL, mask);
+    (void)worker(sys, "a", "2");
+    (void)worker(sys, "b", "2");
+    wait_ready(sys, 2);
+    out = run_step(sys, 1, length, 1, &st);
+    need(sys, st == HYD_OK, sys->rig.err.text);
+    assert_true(out->report->check->max_error < 1e-5);
+    assert_int_equal(out->report->check->unchecked, 0);
+    digest = out->report->digest;
+    hyd_spawn_release(&sys->spawn);
+    hyd_spawn_init(&sys->spawn);
+    daemon_rig_stop(&sys->rig);
+    return digest;
+}
+
+/* The reference checks with the mask that the agent was told, so a mask that is lost on
+ * the way would look right: but then all three would give the same. */
+static void the_mask_of_a_job_reaches_the_kernels(void **state)
+{
+    struct system *sys = *state;
+    const uint64_t causal = digest_of(sys, HYDRA__V1__MASK__MASK_CAUSAL);
+    const uint64_t full = digest_of(sys, HYDRA__V1__MASK__MASK_FULL);
+    const uint64_t window = digest_of(sys, HYDRA__V1__MASK__MASK_WINDOW);
+
+    assert_true(causal != full && causal != window && full != window);
+}
+
 /* Two agents of two ranks; the second one is lost in forward of the first step. */
 static const Hydra__V1__SubmitStepResponse *lose_one(struct system *sys,
                                                      const char *replan,
@@ -270,6 +314,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST(plans_of_hydra_run_on_two_agents_of_four_ranks),
+        TEST(the_mask_of_a_job_reaches_the_kernels),
         TEST(a_killed_agent_fails_the_step_and_is_replaced),
         TEST(a_step_that_lost_an_agent_is_done_by_the_others),
         TEST(a_stopped_agent_fails_the_step_and_is_replaced),

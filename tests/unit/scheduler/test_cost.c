@@ -156,6 +156,56 @@ static void cost_pairs_follow_the_mask(void **state)
     }
 }
 
+/* Beyond the window a longer sequence has no better rate, and a ring no more to send. */
+static void cost_of_a_window_rises_with_length(void **state)
+{
+    struct hyd_model_shape model = *hyd_model_find("llama-8b");
+    const struct hyd_cost_settings with = settings(HYD_SCOPE_ATTENTION);
+    struct hyd_cost cost;
+
+    (void)state;
+    model.mask = HYD_MASK_WINDOW;
+    for (model.window_tokens = 16; model.window_tokens < 70000;
+         model.window_tokens *= 4) {
+        assert_int_equal(
+            hyd_cost_from_model(&model, hyd_device_find("h100"), &with, &cost, NULL),
+            HYD_OK);
+        for (uint32_t r = 1; r <= 8; r *= 2) {
+            double before_s = 0.0;
+
+            for (uint32_t l = 1; l < 300000; l += l / 20 + 1) {
+                const double here_s = hyd_cost_shard_s(&cost, l, 0, 2, r);
+
+                assert_true(here_s >= before_s);
+                before_s = here_s;
+            }
+        }
+    }
+}
+
+/* Four ring indexes in two nodes: a window sends less than blocks that go around. */
+static void cost_of_a_windows_hops_does_not_grow(void **state)
+{
+    struct hyd_model_shape model = *hyd_model_find("llama-8b");
+    struct hyd_cost_settings with = settings(HYD_SCOPE_ATTENTION);
+    struct hyd_device device = *hyd_device_find("h100");
+    struct hyd_cost cost;
+    double rise_s[2];
+
+    (void)state;
+    with.ranks_per_node = 2;
+    device.nic_bytes_per_s = 1e6; /* so slow that hops are all that counts */
+    model.mask = HYD_MASK_WINDOW;
+    model.window_tokens = 100;
+    assert_int_equal(hyd_cost_from_model(&model, &device, &with, &cost, NULL), HYD_OK);
+    cost.b_s = 0.0;
+    rise_s[0] =
+        hyd_cost_shard_s(&cost, 200, 0, 1, 4) - hyd_cost_shard_s(&cost, 100, 0, 1, 4);
+    rise_s[1] = hyd_cost_shard_s(&cost, 20100, 0, 1, 4) -
+                hyd_cost_shard_s(&cost, 20000, 0, 1, 4);
+    assert_true(rise_s[0] > 0.0 && rise_s[1] < 0.5 * rise_s[0]);
+}
+
 static void cost_efficiency_interpolates(void **state)
 {
     struct hyd_cost cost = nested();
@@ -321,6 +371,8 @@ int main(void)
         cmocka_unit_test(cost_of_attention_scope_counts_no_gemm),
         cmocka_unit_test(cost_recompute_repeats_the_forward),
         cmocka_unit_test(cost_pairs_follow_the_mask),
+        cmocka_unit_test(cost_of_a_window_rises_with_length),
+        cmocka_unit_test(cost_of_a_windows_hops_does_not_grow),
         cmocka_unit_test(cost_efficiency_interpolates),
         cmocka_unit_test(cost_volumes_match_the_engine),
         cmocka_unit_test(cost_u_stays_in_node_and_divides_heads),

@@ -139,6 +139,16 @@ done
 [ "$(cat most_train)" -le 2048 ] || fail "a training cell holds $(cat most_train) tokens"
 [ "$(cat most_forward)" -gt 2048 ] || fail "no forward cell makes use of its cap"
 run 0 job close scoring
+# Stages of unequal cost: the daemon makes the plan that is made without one.
+run 0 job open staged --run none --ranks 8 --cap 8192 --pp 4 --stages 1,1,1,1.5
+run 0 job show staged
+has out "pp 4 (stages cost 1 to 1.5)"
+run 0 submit staged lengths --out staged.json
+has staged.json '"stages": [1, 1, 1, 1.5]'
+run 0 plan lengths --ranks 8 --cap 8192 --pp 4 --stages 1,1,1,1.5 --out local.json
+[ "$(sed -n '/"fingerprint"/p' staged.json)" = "$(sed -n '/"fingerprint"/p' local.json)" ] ||
+    fail "the daemon planned for other stages"
+run 0 job close staged
 wait "$watcher" || { cat watch_err; fail "watch failed"; }
 has watched "job=train step=0 state=planned"
 has watched "step=4 state=planned"

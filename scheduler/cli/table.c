@@ -15,7 +15,9 @@ enum { CELL_BYTES = 512, FIRST_CELLS = 64 };
 static void clean(char *text)
 {
     for (; *text != '\0'; text++) {
-        *text = (unsigned char)*text < ' ' || *text == 127 ? '?' : *text;
+        if ((unsigned char)*text < ' ' || *text == 127) {
+            *text = '?';
+        }
     }
 }
 

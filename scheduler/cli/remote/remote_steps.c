@@ -29,12 +29,12 @@ static hyd_status append(struct hyd_remote *remote, struct hyd_remote_steps *lis
     Hydra__V1__StepInfo **step = page->steps;
 
     if (list->n > 0 && page->n_steps > 0) {
-        step = hyd_arena_take(&remote->arena, n, sizeof(*step));
+        step = hyd_arena_take(&remote->arena, n, sizeof(void *));
         if (step == NULL) {
             return hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory for %zu steps", n);
         }
-        memcpy(step, list->step, list->n * sizeof(*step));
-        memcpy(step + list->n, page->steps, page->n_steps * sizeof(*step));
+        memcpy(step, list->step, list->n * sizeof(void *));
+        memcpy(step + list->n, page->steps, page->n_steps * sizeof(void *));
     }
     list->step = n > list->n ? step : list->step;
     list->n = n;

@@ -1,4 +1,4 @@
-/* bench.c - see bench.h. */
+/* bench.c - see bench.h: what the benches share. */
 #include "tests/bench/bench.h"
 
 #include <stdio.h>
@@ -7,8 +7,6 @@
 #include <unistd.h>
 
 #include "common/base/banned.h"
-
-enum { MAX_WORDS = 16 };
 
 static int by_size(const void *a, const void *b)
 {
@@ -72,44 +70,4 @@ bool hyd_bench_has_word(const struct hyd_bench_args *args, const char *word)
         }
     }
     return false;
-}
-
-static int usage(FILE *out)
-{
-    (void)fputs("usage: hydra-bench NAME [--json] [--check] [--long] [WORD...]\n", out);
-    for (const struct hyd_bench *b = hyd_bench_table; b->name != NULL; b++) {
-        (void)fprintf(out, "  %-8s %s\n", b->name, b->summary);
-    }
-    return 2;
-}
-
-int main(int argc, char **argv)
-{
-    const char *word[MAX_WORDS];
-    struct hyd_bench_args args = {.word = word};
-
-    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        (void)usage(stdout);
-        return 0;
-    }
-    for (int i = 2; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0) {
-            args.json = true;
-        } else if (strcmp(argv[i], "--check") == 0) {
-            args.check = true;
-        } else if (strcmp(argv[i], "--long") == 0) {
-            args.full = true;
-        } else if (argv[i][0] == '-' || args.n_words == MAX_WORDS) {
-            return usage(stderr);
-        } else {
-            word[args.n_words++] = argv[i];
-        }
-    }
-    for (const struct hyd_bench *b = hyd_bench_table; argc >= 2 && b->name != NULL;
-         b++) {
-        if (strcmp(b->name, argv[1]) == 0) {
-            return b->run(&args);
-        }
-    }
-    return usage(stderr);
 }

@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "tests/bench/attn_run.h"
+#include "tests/bench/bench_attn_gpu.h"
 #include "tests/bench/blas.h"
 #include "worker/compute/cpu/kernels.h"
 
@@ -255,6 +256,27 @@ static void report_end(const struct bench *b)
     }
 }
 
+static int bench_card(const struct hyd_bench_args *args)
+{
+    const struct hyd_compute_config config = {.device = 0};
+    const struct hyd_compute_ops *ops = NULL;
+    struct hyd_compute *dev = NULL;
+    struct hyd_error err = {0};
+    hyd_status st = hyd_compute_find("cuda", &ops, &err);
+    int rc = 1;
+
+    if (st == HYD_OK) {
+        st = ops->open(&config, &dev, &err);
+    }
+    if (st != HYD_OK) {
+        (void)fprintf(stderr, "hydra-bench attn: %s\n", err.text);
+        return 1;
+    }
+    rc = hyd_bench_attn_gpu(args, ops, dev);
+    ops->close(dev);
+    return rc;
+}
+
 int hyd_bench_attn(const struct hyd_bench_args *args)
 {
     struct bench b = {.args = args,
@@ -264,8 +286,12 @@ int hyd_bench_attn(const struct hyd_bench_args *args)
     const struct attn_spec *list = args->full ? long_specs : specs;
     struct hyd_error err = {0};
     const struct hyd_cpu_kernels *kernels = NULL;
-    hyd_status st = hyd_compute_find("cpu", &b.ops, &err);
+    hyd_status st = HYD_OK;
 
+    if (hyd_bench_has_word(args, "cuda")) {
+        return bench_card(args);
+    }
+    st = hyd_compute_find("cpu", &b.ops, &err);
     if (st == HYD_OK) {
         st = hyd_cpu_kernels_find(config.isa, &kernels, &err);
     }

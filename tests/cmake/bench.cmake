@@ -5,9 +5,11 @@ add_executable(hydra-bench
   bench/balance_run.c
   bench/bench.c
   bench/bench_attn.c
+  bench/bench_attn_gpu.c
   bench/bench_balance.c
   bench/bench_bounds.c
   bench/bench_daemon.c
+  bench/bench_main.c
   bench/bench_plan.c
   bench/bench_ring.c
   bench/bench_rpc.c
@@ -50,3 +52,7 @@ foreach(bench attn balance plan bounds ring rpc daemon)
   set_tests_properties(bench.${bench} PROPERTIES LABELS bench TIMEOUT 120
     ENVIRONMENT "HYDRA_SOURCE_DIR=${CMAKE_SOURCE_DIR}")
 endforeach()
+# The card's bench over a card that is not there: what it launches and prints.
+hydra_add_variant(bench attn_gpu_fake bench/attn_gpu_fake.c
+  SOURCES bench/attn_run.c bench/bench.c bench/bench_attn_gpu.c
+  LIBS hydra_fake_gpu PkgConfig::JANSSON)

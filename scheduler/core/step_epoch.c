@@ -201,17 +201,6 @@ void hyd_step_break_epoch(struct hyd_step_machine *m)
     }
 }
 
-uint32_t hyd_step_n_addresses(const struct hyd_step_machine *m,
-                              const struct hyd_step_agent *agent)
-{
-    (void)m;
-    if (strcmp(agent->transport, "nccl") == 0) {
-        /* One unique id for the world, made by its first rank. */
-        return agent->first_rank == 0 ? 1 : 0;
-    }
-    return agent->n_ranks;
-}
-
 void hyd_step_address(struct hyd_step_machine *m, uint64_t now_ms,
                       const struct hyd_step_event *ev)
 {
@@ -228,7 +217,7 @@ void hyd_step_address(struct hyd_step_machine *m, uint64_t now_ms,
     for (uint32_t i = 0; i < m->n_agents; i++) {
         const struct hyd_step_agent *other = m->agent[m->order[i]];
 
-        if (other->member && other->n_addresses < hyd_step_n_addresses(m, other)) {
+        if (other->member && other->n_addresses < other->n_ranks) {
             return;
         }
     }

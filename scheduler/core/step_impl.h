@@ -112,9 +112,6 @@ void hyd_step_break_epoch(struct hyd_step_machine *m);
 uint32_t hyd_step_choose(struct hyd_step_machine *m, bool full);
 /* With the members chosen last. */
 void hyd_step_begin_epoch(struct hyd_step_machine *m, uint64_t now_ms, uint32_t world);
-/* Addresses that this member owes its epoch. */
-uint32_t hyd_step_n_addresses(const struct hyd_step_machine *m,
-                              const struct hyd_step_agent *agent);
 
 /* step_run.c */
 /* Do whatever can be done now: form an epoch, ask for a plan, assign, give up. */

@@ -358,7 +358,7 @@ static void check_phase(struct hyd_step_machine *m, uint64_t now_ms)
         bool guilty = agent != NULL && agent->member;
 
         if (guilty && phase == HYD_EPOCH_ADDRESSES) {
-            guilty = agent->n_addresses < hyd_step_n_addresses(m, agent);
+            guilty = agent->n_addresses < agent->n_ranks;
         } else if (guilty) {
             guilty = !agent->ready;
         }

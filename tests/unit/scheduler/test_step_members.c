@@ -211,6 +211,36 @@ static void members_refuses_a_hello_when_it_does_not_suit(void **state)
     step_rig_stop(&rig);
 }
 
+/* NCCL's id comes from rank 0 alone, but whoever has not opened its ranks yet would not
+ * hear the call to join. */
+static void members_waits_for_every_rank_whose_address_is_empty_too(void **state)
+{
+    const struct hyd_step_config config = step_rig_config();
+    struct step_rig rig;
+
+    (void)state;
+    step_rig_start(&rig, &config);
+    for (uint32_t slot = 0; slot < 2; slot++) {
+        step_rig_feed(&rig, (struct hyd_step_event){.kind = HYD_STEP_EV_ATTACH,
+                                                    .agent = slot,
+                                                    .node = slot == 0 ? "a" : "b",
+                                                    .transport = "nccl",
+                                                    .n_ranks = 2,
+                                                    .heartbeat_ms = 1000});
+    }
+    for (uint32_t k = 0; k < 4; k++) {
+        const uint32_t rank = (k + 1) % 4; /* 1, 2, 3, 0 */
+
+        assert_int_equal(hyd_step_phase(rig.m), HYD_EPOCH_ADDRESSES);
+        step_rig_feed(&rig, (struct hyd_step_event){.kind = HYD_STEP_EV_ADDRESS,
+                                                    .agent = rank / 2,
+                                                    .epoch = hyd_step_epoch(rig.m),
+                                                    .rank = rank});
+    }
+    assert_int_equal(hyd_step_phase(rig.m), HYD_EPOCH_CONNECTING);
+    step_rig_stop(&rig);
+}
+
 static void members_lets_a_successor_in_when_its_ghost_is_silent(void **state)
 {
     const struct hyd_step_config config = step_rig_config();
@@ -303,6 +333,7 @@ int main(void)
         cmocka_unit_test(members_prefers_a_spare_to_a_node_that_cannot_join),
         cmocka_unit_test(members_that_never_join_fail_the_step_that_waits),
         cmocka_unit_test(members_refuses_a_hello_when_it_does_not_suit),
+        cmocka_unit_test(members_waits_for_every_rank_whose_address_is_empty_too),
         cmocka_unit_test(members_lets_a_successor_in_when_its_ghost_is_silent),
         cmocka_unit_test(members_puts_fixed_ranks_where_they_belong),
         cmocka_unit_test(members_drains_a_node_after_the_step_that_runs),

@@ -14,9 +14,11 @@ enum tensor { T_Q, T_K, T_V, T_O, T_DOUT, T_DQ, T_DK, T_DV, N_TENSORS };
 static const enum tensor output_tensor[HYD_VERIFY_OUTPUTS] = {T_O, T_DQ, T_DK, T_DV};
 
 void hyd_judge_init(struct hyd_judge *judge, const struct hyd_compute_ops *ops,
-                    struct hyd_judge_between between, const struct hyd_alloc *alloc)
+                    int device, struct hyd_judge_between between,
+                    const struct hyd_alloc *alloc)
 {
-    *judge = (struct hyd_judge){.between = between, .alloc = alloc, .ops = ops};
+    *judge = (struct hyd_judge){
+        .between = between, .alloc = alloc, .ops = ops, .device = device};
 }
 
 static void drop_engine(struct hyd_judge *judge)
@@ -191,7 +193,8 @@ static hyd_status ensure_engine(struct hyd_judge *judge,
                                 const struct hyd_attn_model *model, uint32_t n_tokens,
                                 struct hyd_error *err)
 {
-    const struct hyd_compute_config device = {.n_threads = 1, .alloc = judge->alloc};
+    const struct hyd_compute_config device = {
+        .device = judge->device, .n_threads = 1, .alloc = judge->alloc};
     struct hyd_attn_config config = {
         .model = *model,
         .limits = {.cell_tokens = n_tokens,

@@ -29,6 +29,7 @@ struct hyd_judge {
     struct hyd_judge_between between;
     const struct hyd_alloc *alloc;
     const struct hyd_compute_ops *ops;
+    int device;
     struct hyd_compute *dev; /* not the rank's: its seconds must stay clean */
     struct hyd_attn *attn;
     struct hyd_attn_model model; /* of attn */
@@ -50,9 +51,11 @@ struct hyd_judge_verdict {
     uint32_t sampled_rows;
 };
 
-/* ops: a backend of the kind that ran; its own device is opened when first needed. */
+/* ops: a backend of the kind that ran; a device object of its own, on device `device`, is
+ * opened when first needed. */
 void hyd_judge_init(struct hyd_judge *judge, const struct hyd_compute_ops *ops,
-                    struct hyd_judge_between between, const struct hyd_alloc *alloc);
+                    int device, struct hyd_judge_between between,
+                    const struct hyd_alloc *alloc);
 void hyd_judge_release(struct hyd_judge *judge);
 
 HYD_MUST_CHECK hyd_status hyd_judge_by_reference(struct hyd_judge *judge,

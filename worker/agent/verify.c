@@ -9,6 +9,7 @@
 
 #include "common/base/rng.h"
 #include "worker/agent/judge.h"
+#include "worker/agent/staged.h"
 
 enum { REFERENCE_MAX_TOKENS = 512, SAMPLE_ONE_IN = 4, REFERENCE_WEIGHT = 40 };
 
@@ -24,6 +25,7 @@ struct hyd_verify {
     uint32_t local_rank;
     enum hyd_verify_pick how;
     enum hyd_agent_verify mode; /* of this step: how, or the job's */
+    struct hyd_staged staged;
     bool has_judge;
     struct hyd_judge judge;
     const struct hyd_agent_assignment *step;
@@ -52,6 +54,7 @@ hyd_status hyd_verify_create(struct hyd_agent *agent, uint32_t local_rank,
     verify->agent = agent;
     verify->local_rank = local_rank;
     verify->how = pick;
+    verify->staged = (struct hyd_staged){.agent = agent, .local_rank = local_rank};
     *ret_verify = verify;
     return HYD_OK;
 }
@@ -67,6 +70,7 @@ void hyd_verify_free(struct hyd_verify *verify)
     for (int i = 0; i < HYD_VERIFY_OUTPUTS; i++) {
         hyd_alloc_free(verify->alloc, verify->whole[i]);
     }
+    hyd_staged_release(&verify->staged);
     hyd_alloc_free(verify->alloc, verify->pick);
     hyd_alloc_free(verify->alloc, verify->shard);
     hyd_alloc_free(verify->alloc, verify);
@@ -105,7 +109,7 @@ void hyd_verify_begin(struct hyd_verify *verify,
 
     if (!verify->has_judge) {
         (void)hyd_agent_device(verify->agent, verify->local_rank, &ops);
-        hyd_judge_init(&verify->judge, ops,
+        hyd_judge_init(&verify->judge, ops, (int)verify->local_rank,
                        (struct hyd_judge_between){still_wanted, verify}, verify->alloc);
         verify->has_judge = true;
     }
@@ -198,7 +202,7 @@ static hyd_status share_picks(struct hyd_verify *verify, const struct hyd_group 
         const struct hyd_op op = {HYD_OP_RECV, group->rank[0], verify->pick,
                                   group->n_seqs};
 
-        return hyd_agent_exchange(verify->agent, verify->local_rank, &op, 1, err);
+        return hyd_staged_exchange(&verify->staged, &op, 1, err);
     }
     for (uint32_t s = 0; s < group->n_seqs; s++) {
         verify->pick[s] =
@@ -215,7 +219,7 @@ static hyd_status share_picks(struct hyd_verify *verify, const struct hyd_group 
                                     group->n_seqs};
             n++;
         }
-        st = hyd_agent_exchange(verify->agent, verify->local_rank, op, n, err);
+        st = hyd_staged_exchange(&verify->staged, op, n, err);
     }
     return st;
 }
@@ -260,8 +264,7 @@ static hyd_status give(struct hyd_verify *verify, const struct piece *piece,
             (struct hyd_op){HYD_OP_SEND, piece->group->rank[0],
                             (void *)piece->output[i], rows * row_bytes(verify, (int)i)};
     }
-    return hyd_agent_exchange(verify->agent, verify->local_rank, op, n_outputs(verify),
-                              err);
+    return hyd_staged_exchange(&verify->staged, op, n_outputs(verify), err);
 }
 
 /* Receive the rows of members [first, first + n) and put them in their places. */
@@ -285,7 +288,7 @@ static hyd_status take_members(struct hyd_verify *verify, const struct piece *pi
             at += bytes;
         }
     }
-    st = hyd_agent_exchange(verify->agent, verify->local_rank, op, n_ops, err);
+    st = hyd_staged_exchange(&verify->staged, op, n_ops, err);
     for (size_t i = 0; i < n_ops && st == HYD_OK; i++) {
         const uint32_t k = first + (uint32_t)i / n_outputs(verify);
         const uint32_t output = (uint32_t)i % n_outputs(verify);

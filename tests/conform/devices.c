@@ -2,6 +2,7 @@
 #include "tests/conform/devices.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/check.h"
@@ -32,8 +33,14 @@ void devices_open(struct devices *devices)
 {
     static const char *const isas[] = {"sse2", "avx2", "avx512"};
 
-    *devices = (struct devices){0};
+    /* For deploy/gpu-check.sh: one backend, and a part of the cases. */
+    const char *only = getenv("HYDRA_TEST_COMPUTE");
+
+    *devices = (struct devices){.slow = getenv("HYDRA_TEST_FEW") != NULL};
     for (size_t i = 0; hyd_compute_table[i] != NULL; i++) {
+        if (only != NULL && strcmp(hyd_compute_table[i]->name, only) != 0) {
+            continue;
+        }
         if (strcmp(hyd_compute_table[i]->name, "cpu") != 0) {
             open_one(devices, hyd_compute_table[i], "auto", 1);
             continue;

@@ -32,3 +32,14 @@ set(soak_lsan ${CMAKE_CURRENT_SOURCE_DIR}/integ/soak_lsan.supp)
 set_tests_properties(integ.soak_agents PROPERTIES LABELS integ TIMEOUT 240 ENVIRONMENT
   "${HYDRA_TEST_ENVIRONMENT};LSAN_OPTIONS=suppressions=${soak_lsan}:print_suppressions=0")
 hydra_add_script(integ worker_cli integ/integ_worker_cli.sh)
+
+# The whole agent over a card that is not there: one process, a thread a rank.
+add_executable(hydra-worker-fake-gpu ${CMAKE_SOURCE_DIR}/worker/agent/main.c)
+target_compile_definitions(hydra-worker-fake-gpu PRIVATE HYD_VERSION="${PROJECT_VERSION}")
+set_target_properties(hydra-worker-fake-gpu PROPERTIES
+  RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+target_link_libraries(hydra-worker-fake-gpu PRIVATE hydra_fake_gpu hydra_standin
+  Threads::Threads)
+hydra_add_script(integ gpu_check integ/integ_gpu_check.sh TIMEOUT 400)
+hydra_add_script(integ gpu_link integ/integ_gpu_link.sh
+  ARGS ${HYD_CUDA} ${HYD_NCCL} ${CUDAToolkit_LIBRARY_DIR}/stubs/libcuda.so)

@@ -111,7 +111,7 @@ static void blend(float *o, const float *fresh, uint32_t d, float old, float new
     }
 }
 
-/* Merge rows with what earlier calls left: worker/README.md, "Merge". */
+/* Merge rows with what earlier calls left: worker/README.md "Mathematics", equation 8. */
 static void finish(const struct forward *f, const struct hyd_cpu_task *task,
                    const struct area *area)
 {

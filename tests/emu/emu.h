@@ -68,6 +68,7 @@ void hyd_ldsm4(uint32_t *r, const hyd_bf16 *shared);
 void hyd_ldsm4_t(uint32_t *r, const hyd_bf16 *shared);
 void hyd_mma(float *c, const uint32_t *a, uint32_t b0, uint32_t b1);
 void hyd_cp16(hyd_bf16 *shared, const hyd_bf16 *global, bool valid);
+void hyd_cp4(float *shared, const float *global, bool valid);
 void hyd_cp_commit(void);
 void hyd_cp_wait(unsigned left);
 uint32_t hyd_pack2(float low, float high);

@@ -32,6 +32,7 @@ struct word {
 struct copy {
     unsigned char *to;
     const unsigned char *from; /* NULL: zeros */
+    size_t bytes;
     unsigned thread;
     unsigned group; /* of its thread */
 };
@@ -356,25 +357,35 @@ void hyd_mma(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
     emu_meet(EMU_OP_MMA, (struct emu_bring){.in = a, .out = c, .b = {b0, b1}}, act_mma);
 }
 
-void hyd_cp16(hyd_bf16 *shared, const hyd_bf16 *global, bool valid)
+static void copy_later(void *shared, const void *global, size_t bytes, bool valid)
 {
-    struct word *w = check_shared(shared, 16);
+    struct word *w = check_shared(shared, bytes);
 
     if (valid) {
-        check_global(global, 16, false);
+        check_global(global, bytes, false);
     }
-    touch_shared(shared, 16, true);
-    for (int i = 0; i < 4; i++) {
+    touch_shared(shared, bytes, true);
+    for (size_t i = 0; i < bytes / 4; i++) {
         w[i].in_flight = true;
     }
     if (memory.n_copies == MAX_PENDING) {
         emu_fail("more than %d copies in flight", MAX_PENDING);
     }
-    memory.copy[memory.n_copies++] =
-        (struct copy){.to = (unsigned char *)shared,
-                      .from = valid ? (const unsigned char *)global : NULL,
-                      .thread = emu_thread(),
-                      .group = memory.group[emu_thread()]};
+    memory.copy[memory.n_copies++] = (struct copy){.to = shared,
+                                                   .from = valid ? global : NULL,
+                                                   .bytes = bytes,
+                                                   .thread = emu_thread(),
+                                                   .group = memory.group[emu_thread()]};
+}
+
+void hyd_cp16(hyd_bf16 *shared, const hyd_bf16 *global, bool valid)
+{
+    copy_later(shared, global, 16, valid);
+}
+
+void hyd_cp4(float *shared, const float *global, bool valid)
+{
+    copy_later(shared, global, 4, valid);
 }
 
 void hyd_cp_commit(void)
@@ -398,11 +409,11 @@ void hyd_cp_wait(unsigned left)
             continue;
         }
         if (c->from != NULL) {
-            memcpy(c->to, c->from, 16);
+            memcpy(c->to, c->from, c->bytes);
         } else {
-            memset(c->to, 0, 16);
+            memset(c->to, 0, c->bytes);
         }
-        for (int j = 0; j < 4; j++) {
+        for (size_t j = 0; j < c->bytes / 4; j++) {
             w[j].in_flight = false;
             w[j].write_epoch = emu_epoch() + 1;
             w[j].writer = (int)self;

@@ -52,7 +52,8 @@ HYD_DEVICE struct HYD_FN(hyd_visit)
     return v;
 }
 
-/* Start copying the query rows of a step, and store their lse (in log2) and delta. */
+/* Start copying the query rows of a step, their lse and their delta; rows from v->end on
+ * become 0, so that they add nothing. */
 HYD_DEVICE void HYD_FN(hyd_fetch)(const struct hyd_cuda_backward *a,
                                   const struct HYD_FN(hyd_visit) *v, uint32_t head,
                                   int i0, hyd_bf16 *to, float *stats)
@@ -63,14 +64,11 @@ HYD_DEVICE void HYD_FN(hyd_fetch)(const struct hyd_cuda_backward *a,
 
     HYD_FN(hyd_load_pair)(to, a->q, a->dout, hyd_element(q_row, a->shape.n_heads, head, HYD_D),
                   a->shape.n_heads, valid, HYD_N);
-    if (hyd_tid() < HYD_N) {
-        const bool inside = hyd_tid() < valid;
-        const float lse = inside ? hyd_load(a->lse + at + hyd_tid()) : -INFINITY;
+    if (hyd_tid() < 2 * HYD_N) { /* no block has fewer threads */
+        const float *const from = (hyd_tid() < HYD_N ? a->lse : a->delta) + at;
+        const int i = hyd_tid() % HYD_N;
 
-        hyd_shared_store(stats + hyd_tid(),
-                         lse == -INFINITY ? INFINITY : lse * 1.44269504088896341f);
-        hyd_shared_store(stats + HYD_N + hyd_tid(),
-                         inside ? hyd_load(a->delta + at + hyd_tid()) : 0.0f);
+        hyd_cp4(stats + hyd_tid(), from + (i < valid ? i : 0), i < valid);
     }
 }
 
@@ -83,7 +81,10 @@ HYD_DEVICE void HYD_FN(hyd_slope)(HYD_FN(hyd_scores) s, HYD_FN(hyd_scores) dp,
         HYD_UNROLL
         for (int z = 0; z < 2; z++) {
             const int column = 8 * j + 2 * (hyd_tid() & 3) + z;
-            const float lse2 = hyd_shared_load(stats + column);
+            const float lse = hyd_shared_load(stats + column);
+            /* A row that saw nothing anywhere: weights exp2(-inf) = 0. */
+            const float lse2 =
+                lse == -INFINITY ? INFINITY : lse * 1.44269504088896341f;
             const float delta = HYD_DK ? hyd_shared_load(stats + HYD_N + column) : 0.0f;
 
             HYD_UNROLL
@@ -184,6 +185,7 @@ HYD_KERNEL HYD_BOUNDS(HYD_THREADS, HYD_BLOCKS)
     const int head_end = hyd_min((int)a.shape.n_heads,
                                  (int)(group + (int64_t)a.shape.heads_per_kv));
     HYD_FN(hyd_sums) dk, dv;
+    int turn = 0; /* steps done, over all visits; its parity is the stage */
 
     HYD_FN(hyd_clear)(dk);
     HYD_FN(hyd_clear)(dv);
@@ -199,27 +201,30 @@ HYD_KERNEL HYD_BOUNDS(HYD_THREADS, HYD_BLOCKS)
 
         for (int step = n_steps > 0 ? -1 : 0; step < n_steps; step++) {
             const int next = step + 1;
-            const hyd_bf16 *const q = stage + (step & 1) * stage_elements;
+            const int here = turn & 1, there = (turn + (step >= 0)) & 1;
+            const hyd_bf16 *const q = stage + here * stage_elements;
             const int i0 = at.begin + (step < 0 ? 0 : step % n_tiles) * HYD_N;
             HYD_FN(hyd_scores) s, dp;
 
+            if (step >= 0) { /* as in attn_forward.inl */
+                hyd_cp_wait(0);
+                hyd_block_sync();
+            }
             if (next < n_steps) {
                 HYD_FN(hyd_fetch)(&a, &at, (uint32_t)(head_begin + next / n_tiles),
                                   at.begin + next % n_tiles * HYD_N,
-                                  stage + (next & 1) * stage_elements,
-                                  stats + (next & 1) * 2 * HYD_N);
+                                  stage + there * stage_elements,
+                                  stats + there * 2 * HYD_N);
             }
             hyd_cp_commit();
             if (step < 0) {
                 continue;
             }
-            hyd_cp_wait(1);
-            hyd_block_sync();
             HYD_FN(hyd_score)(s, k, q, row0);
             if (HYD_DK) {
                 HYD_FN(hyd_score)(dp, v, q + HYD_N * HYD_LD, row0);
             }
-            HYD_FN(hyd_slope)(s, dp, stats + (step & 1) * 2 * HYD_N, a.shape.scale_log2);
+            HYD_FN(hyd_slope)(s, dp, stats + here * 2 * HYD_N, a.shape.scale_log2);
             if (!HYD_FN(hyd_sees_whole)(&at, i0)) {
                 HYD_FN(hyd_hide_keys)(s, dp, &at, row0, i0);
             }
@@ -229,7 +234,7 @@ HYD_KERNEL HYD_BOUNDS(HYD_THREADS, HYD_BLOCKS)
             if (HYD_DK) {
                 HYD_FN(hyd_weigh)(dk, dp, q);
             }
-            hyd_block_sync();
+            turn++;
         }
     }
 

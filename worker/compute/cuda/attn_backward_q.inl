@@ -107,6 +107,10 @@ HYD_KERNEL HYD_BOUNDS(HYD_THREADS, HYD_BLOCKS)
         struct hyd_step at;
         struct hyd_sight sight;
 
+        if (step >= 0) { /* as in attn_forward.inl */
+            hyd_cp_wait(0);
+            hyd_block_sync();
+        }
         if (step + 1 < walk.n_steps[0] + walk.n_steps[1]) {
             const struct hyd_step next = hyd_walk_step(&walk, unit, step + 1, HYD_N);
             const size_t row = next.row + (size_t)next.j0;
@@ -119,8 +123,6 @@ HYD_KERNEL HYD_BOUNDS(HYD_THREADS, HYD_BLOCKS)
         if (step < 0) {
             continue;
         }
-        hyd_cp_wait(1);
-        hyd_block_sync();
         at = hyd_walk_step(&walk, unit, step, HYD_N);
         sight = hyd_see(&a.shape, unit->q.pos + q0, at.pos);
         HYD_FN(hyd_score)(s, q, k, row0);
@@ -130,7 +132,6 @@ HYD_KERNEL HYD_BOUNDS(HYD_THREADS, HYD_BLOCKS)
             HYD_FN(hyd_hide)(s, &at, sight, row0, 0.0f);
         }
         HYD_FN(hyd_weigh)(dq, s, k);
-        hyd_block_sync();
     }
 
     HYD_UNROLL

@@ -148,6 +148,12 @@ HYD_KERNEL HYD_BOUNDS(HYD_THREADS, HYD_BLOCKS)
         struct hyd_step at;
         struct hyd_sight sight;
 
+        if (step >= 0) {
+            /* This step's rows are here for everybody, and everybody has left the other
+             * stage, which the next step's rows may now overwrite while we compute. */
+            hyd_cp_wait(0);
+            hyd_block_sync();
+        }
         if (step + 1 < walk.n_steps[0] + walk.n_steps[1]) {
             const struct hyd_step next = hyd_walk_step(&walk, unit, step + 1, HYD_N);
             const size_t row = next.row + (size_t)next.j0;
@@ -160,8 +166,6 @@ HYD_KERNEL HYD_BOUNDS(HYD_THREADS, HYD_BLOCKS)
         if (step < 0) {
             continue;
         }
-        hyd_cp_wait(1); /* this step's copy; the next one's stays in flight */
-        hyd_block_sync();
         at = hyd_walk_step(&walk, unit, step, HYD_N);
         sight = hyd_see(&a.shape, unit->q.pos + q0, at.pos);
         HYD_FN(hyd_score)(s, q, k, row0);
@@ -173,7 +177,6 @@ HYD_KERNEL HYD_BOUNDS(HYD_THREADS, HYD_BLOCKS)
             HYD_FN(hyd_soften)(s, &state, m, a.shape.scale_log2);
         }
         HYD_FN(hyd_weigh)(state.o, s, k + HYD_N * HYD_LD);
-        hyd_block_sync(); /* the copy after next overwrites this stage */
     }
 
     HYD_UNROLL

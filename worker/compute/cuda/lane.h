@@ -125,6 +125,16 @@ HYD_DEVICE void hyd_cp16(hyd_bf16 *shared, const hyd_bf16 *global, bool valid)
                  : "memory");
 }
 
+/* The same with 4 bytes. */
+HYD_DEVICE void hyd_cp4(float *shared, const float *global, bool valid)
+{
+    const unsigned at = (unsigned)__cvta_generic_to_shared(shared);
+
+    asm volatile("cp.async.ca.shared.global [%0],[%1],4,%2;" ::"r"(at), "l"(global),
+                 "r"(valid ? 4 : 0)
+                 : "memory");
+}
+
 HYD_DEVICE void hyd_cp_commit(void)
 {
     asm volatile("cp.async.commit_group;" ::: "memory");

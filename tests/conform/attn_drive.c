@@ -219,11 +219,15 @@ void attn_drive_case(const struct devices *on, struct attn_case *c)
 {
     struct attn_case again = *c;
 
-    attn_case_solve(c, 11);
-    check_on_all(on, c);
-    attn_case_release(c);
-    again.shape.dtype = HYD_DTYPE_BF16;
-    attn_case_solve(&again, 12);
-    check_on_all(on, &again);
-    attn_case_release(&again);
+    if (!on->no_fp32) {
+        attn_case_solve(c, 11);
+        check_on_all(on, c);
+        attn_case_release(c);
+    }
+    if (!on->no_bf16) {
+        again.shape.dtype = HYD_DTYPE_BF16;
+        attn_case_solve(&again, 12);
+        check_on_all(on, &again);
+        attn_case_release(&again);
+    }
 }

@@ -136,8 +136,34 @@ static void compute_walks_over_many_tiles(void **state)
 
     (void)state;
     attn_case_add(
-        &c, (struct hyd_attn_unit){{5, 290, 300}, {{2, 301, 0}, {310, 270, 301}}, 2});
+        &c,
+        on.slow
+            ? (struct hyd_attn_unit){{5, 150, 160}, {{2, 165, 0}, {180, 140, 165}}, 2}
+            : (struct hyd_attn_unit){{5, 290, 300}, {{2, 301, 0}, {310, 270, 301}}, 2});
     attn_drive_case(&on, &c);
+}
+
+/* Tiles of queries and steps of keys are powers of two long: where the edge of what is
+ * seen just touches one, or just does not. Few keys, so that one too many shows. */
+static void compute_masks_tiles_that_the_edge_just_touches(void **state)
+{
+    (void)state;
+    for (uint32_t off = 61; off <= 66; off++) {
+        struct attn_case causal = {.name = "edge", .shape = attn_shape(64, 1, 1)};
+        struct attn_case far = {.name = "far edge", .shape = attn_shape(64, 1, 1)};
+        struct attn_case window = {.name = "window", .shape = attn_shape(64, 1, 1)};
+
+        attn_case_add(&causal,
+                      (struct hyd_attn_unit){{0, 66, 190 + off}, {{0, 90, 190}}, 1});
+        attn_drive_case(&on, &causal);
+        attn_case_add(&far,
+                      (struct hyd_attn_unit){{0, 66, 192 + off}, {{0, 260, 0}}, 1});
+        attn_drive_case(&on, &far);
+        window.shape.see = HYD_SEE_WINDOW;
+        window.shape.window_tokens = 75 + off;
+        attn_case_add(&window, (struct hyd_attn_unit){{0, off, 290}, {{0, 300, 0}}, 1});
+        attn_drive_case(&on, &window);
+    }
 }
 
 static void compute_takes_more_units_than_one_launch_holds(void **state)
@@ -214,12 +240,14 @@ int main(void)
         cmocka_unit_test(compute_honours_window_and_full_masks),
         cmocka_unit_test(compute_merges_calls_as_ring_steps_do),
         cmocka_unit_test(compute_walks_over_many_tiles),
+        cmocka_unit_test(compute_masks_tiles_that_the_edge_just_touches),
         cmocka_unit_test(compute_takes_more_units_than_one_launch_holds),
         cmocka_unit_test(compute_survives_scores_of_hundreds),
         cmocka_unit_test(compute_equals_reference_on_random_batches),
     };
     int failed;
 
+    hyd_test_choose();
     devices_open(&on);
     failed = cmocka_run_group_tests(tests, NULL, NULL);
     devices_close(&on);

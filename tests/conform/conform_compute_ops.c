@@ -107,6 +107,86 @@ static void compute_copies_rows_with_strides(void **state)
     guarded_release(&dst);
 }
 
+/* Rows of 2048 out of rows of 2052; more elements than a grid of a GPU has threads. */
+static void compute_moves_more_than_a_grid_at_once(void **state)
+{
+    enum { ROWS = 40, WIDE = 2052, WIDTH = 2048 };
+    const struct hyd_copy pack = {.dst_stride_bytes = WIDTH * 4,
+                                  .src_stride_bytes = WIDE * 4,
+                                  .row_bytes = WIDTH * 4,
+                                  .n_rows = ROWS};
+    struct hyd_copy half = pack;
+    struct guarded src = guarded_fill(&on, HYD_DTYPE_F32, 0.0, (size_t)ROWS * WIDE);
+    struct guarded dst = guarded_fill(&on, HYD_DTYPE_F32, -1.0, (size_t)ROWS * WIDTH);
+    struct guarded low = guarded_fill(&on, HYD_DTYPE_BF16, -1.0, (size_t)ROWS * WIDTH);
+    float *host = malloc((size_t)ROWS * WIDE * sizeof *host);
+    double *sum, *rounded;
+
+    (void)state;
+    assert_non_null(host);
+    for (size_t i = 0; i < (size_t)ROWS * WIDE; i++) {
+        host[i] = (float)(i * 37 % 1009);
+    }
+    half.dst_stride_bytes = WIDTH * 2;
+    assert_int_equal(
+        on.ops->upload(on.dev, src.buf, host, (size_t)ROWS * WIDE * sizeof *host),
+        HYD_OK);
+    assert_int_equal(on.ops->copy(on.dev, dst.buf, src.buf, &pack, 1), HYD_OK);
+    assert_int_equal(on.ops->add(on.dev, dst.buf, src.buf, &pack, 1), HYD_OK);
+    assert_int_equal(
+        on.ops->convert(on.dev, low.buf, HYD_DTYPE_BF16, src.buf, &half, 1), HYD_OK);
+    sum = guarded_get(&dst);
+    rounded = guarded_get(&low);
+    for (size_t i = 0; i < (size_t)ROWS * WIDTH; i++) {
+        const float x = host[i / WIDTH * WIDE + i % WIDTH];
+
+        assert_true(hyd_test_close(sum[i], 2.0 * (double)x, 0.0, 0.0));
+        assert_true(hyd_test_close(
+            rounded[i], (double)hyd_bf16_decode(hyd_bf16_encode(x)), 0.0, 0.0));
+    }
+    free(sum);
+    free(rounded);
+    free(host);
+    guarded_release(&src);
+    guarded_release(&dst);
+    guarded_release(&low);
+}
+
+/* Each of the five things that decide how wide a device may copy is odd in turn. */
+static void compute_copies_between_any_addresses(void **state)
+{
+    enum { ROWS = 3, ELEMENTS = 64 };
+    unsigned char in[4 * ELEMENTS], out[4 * ELEMENTS];
+
+    (void)state;
+    for (int odd = 0; odd < 15; odd++) {
+        const size_t by = (size_t)1 << (2 * (odd / 5)); /* 1, 4, 16 */
+        const struct hyd_copy c = {.dst_offset_bytes = odd % 5 == 0 ? by : 0,
+                                   .dst_stride_bytes = 48 + (odd % 5 == 1 ? by : 0),
+                                   .src_offset_bytes = odd % 5 == 2 ? by : 0,
+                                   .src_stride_bytes = 64 + (odd % 5 == 3 ? by : 0),
+                                   .row_bytes = 32 - (odd % 5 == 4 ? by : 0),
+                                   .n_rows = ROWS};
+        struct guarded src = guarded_fill(&on, HYD_DTYPE_F32, 0.0, ELEMENTS);
+        struct guarded dst = guarded_fill(&on, HYD_DTYPE_F32, 0.0, ELEMENTS);
+
+        for (size_t i = 0; i < sizeof in; i++) {
+            in[i] = (unsigned char)(i + 1);
+        }
+        assert_int_equal(on.ops->upload(on.dev, src.buf, in, sizeof in), HYD_OK);
+        assert_int_equal(on.ops->copy(on.dev, dst.buf, src.buf, &c, 1), HYD_OK);
+        assert_int_equal(on.ops->sync(on.dev, NULL), HYD_OK);
+        assert_int_equal(on.ops->download(on.dev, out, dst.buf, sizeof out), HYD_OK);
+        for (size_t row = 0; row < ROWS; row++) {
+            assert_memory_equal(out + c.dst_offset_bytes + row * c.dst_stride_bytes,
+                                in + c.src_offset_bytes + row * c.src_stride_bytes,
+                                c.row_bytes);
+        }
+        guarded_release(&src);
+        guarded_release(&dst);
+    }
+}
+
 static void compute_rounds_rows_to_bf16(void **state)
 {
     const double x[] = {0.0,   1.0,    1.00390625,        1.01171875, -3.14159274,
@@ -278,14 +358,18 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(compute_delta_is_the_dot_product_of_rows),
         cmocka_unit_test(compute_copies_rows_with_strides),
+        cmocka_unit_test(compute_moves_more_than_a_grid_at_once),
+        cmocka_unit_test(compute_copies_between_any_addresses),
         cmocka_unit_test(compute_rounds_rows_to_bf16),
         cmocka_unit_test(compute_adds_rows_in_order_and_zeroes),
         cmocka_unit_test(compute_rejects_arguments_that_do_not_fit),
         cmocka_unit_test(compute_open_fails_cleanly_when_memory_runs_out),
     };
     struct devices devices;
-    int failed = cmocka_run_group_tests(table_tests, NULL, NULL);
+    int failed = 0;
 
+    hyd_test_choose();
+    failed += cmocka_run_group_tests(table_tests, NULL, NULL);
     devices_open(&devices);
     for (size_t i = 0; i < devices.n; i++) {
         on = devices.device[i];

@@ -22,6 +22,7 @@ struct devices {
     struct device device[DEVICES_MAX];
     size_t n;
     bool slow; /* leave cases out unless HYDRA_LONG is set */
+    bool no_fp32, no_bf16; /* leave a data type out */
 };
 
 void devices_open(struct devices *devices);

@@ -31,3 +31,12 @@ bool hyd_test_data(const char *name, char *path, size_t path_bytes)
     printf("SKIPPED: no reference data file %s (set HYDRA_TEST_DATA)\n", path);
     return false;
 }
+
+void hyd_test_choose(void)
+{
+    const char *pattern = getenv("HYDRA_TEST");
+
+    if (pattern != NULL) {
+        cmocka_set_test_filter(pattern);
+    }
+}

@@ -25,4 +25,7 @@ bool hyd_test_close(double got, double want, double absolute, double relative);
  */
 bool hyd_test_data(const char *name, char *path, size_t path_bytes);
 
+/* Run only the tests whose names match $HYDRA_TEST (* and ?), when it is set. */
+void hyd_test_choose(void);
+
 #endif

@@ -10,22 +10,28 @@ hydra_add_test(unit worker calibrate LIBS hydra_compute)
 
 # The same tests over the CUDA kernels in the emulator. Fibers and sanitizers do not mix:
 # the emulator and what runs on it go without, always optimised.
-set(emu_files emu/compute_emu.c emu/devices_emu.c emu/emu_fiber.c emu/emu_words.c
-  emu/kernels_emu.c)
-set_source_files_properties(${emu_files} PROPERTIES
+set(emu_files emu/compute_emu.c emu/declare_emu.c emu/devices_emu.c emu/emu_fiber.c
+  emu/emu_memory.c emu/emu_traffic.c emu/emu_words.c)
+set_source_files_properties(${emu_files} emu/kernels_emu.c PROPERTIES
   COMPILE_OPTIONS "-O2;-fno-sanitize=all")
+# The kernels find the emulator's words in the program that loads them; the runpath, not
+# the older rpath, so that LD_LIBRARY_PATH can put other kernels there.
+add_library(emu_kernels SHARED emu/kernels_emu.c)
+target_link_libraries(emu_kernels PRIVATE hydra_flags)
 foreach(name compute compute_ops)
   add_executable(conform_cuda_${name} conform/conform_${name}.c ${conform_files}
     ${emu_files})
-  set_target_properties(conform_cuda_${name} PROPERTIES
+  set_target_properties(conform_cuda_${name} PROPERTIES ENABLE_EXPORTS ON
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  target_link_libraries(conform_cuda_${name} PRIVATE hydra_test hydra_compute)
+  target_link_libraries(conform_cuda_${name} PRIVATE hydra_test hydra_compute emu_kernels)
+  target_link_options(conform_cuda_${name} PRIVATE -Wl,--enable-new-dtags)
   add_test(NAME conform.cuda_emulated.${name} COMMAND conform_cuda_${name})
   set_tests_properties(conform.cuda_emulated.${name} PROPERTIES LABELS conform
     TIMEOUT 600)
 endforeach()
 hydra_add_test(unit worker emu LIBS hydra_compute)
-target_sources(unit_worker_emu PRIVATE emu/emu_fiber.c emu/emu_words.c)
+target_sources(unit_worker_emu PRIVATE emu/emu_fiber.c emu/emu_memory.c
+  emu/emu_traffic.c emu/emu_words.c)
 set_source_files_properties(unit/worker/test_emu.c PROPERTIES
   COMPILE_OPTIONS "-fno-sanitize=all")
 
@@ -35,3 +41,7 @@ foreach(name compute compute_ops)
     SOURCES conform/devices_fake.c ${conform_files} LIBS hydra_fake_gpu)
 endforeach()
 hydra_add_test(unit worker cuda TSAN LIBS hydra_fake_gpu)
+hydra_add_test(unit worker cuda_traffic LIBS hydra_compute emu_kernels)
+target_sources(unit_worker_cuda_traffic PRIVATE conform/attn_case.c ${emu_files})
+set_target_properties(unit_worker_cuda_traffic PROPERTIES ENABLE_EXPORTS ON)
+target_link_options(unit_worker_cuda_traffic PRIVATE -Wl,--enable-new-dtags)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/emu/declare_emu.h"
 #include "tests/emu/emu.h"
 #include "tests/emu/kernels_emu.h"
 #include "worker/compute/attn_check.h"
@@ -15,6 +16,8 @@ enum { MAX_BUFFERS = 32 };
 struct hyd_compute {
     struct hyd_buf buffer[MAX_BUFFERS];
     uint64_t n_launches;
+    bool counts;
+    struct emu_traffic traffic[HYD_CUDA_N_KERNELS];
 };
 
 static struct hyd_compute the_device;
@@ -129,77 +132,20 @@ static hyd_status emu_supports(const struct hyd_compute *dev,
     return hyd_attn_check_shape(shape, err);
 }
 
-/* Declare the buffer that a kernel's pointer points into, from there on. */
-static void declare(const struct hyd_compute *dev, const void *at, bool writable)
+void compute_emu_count(bool on)
 {
-    const uintptr_t p = (uintptr_t)at;
-
-    for (size_t i = 0; i < MAX_BUFFERS; i++) {
-        const uintptr_t begin = (uintptr_t)dev->buffer[i].at;
-        const uintptr_t end = begin + dev->buffer[i].bytes;
-
-        if (begin != 0 && p >= begin && p < end) {
-            if (writable) {
-                emu_may_write((void *)p, end - p);
-            } else {
-                emu_may_read((const void *)p, end - p);
-            }
-        }
-    }
+    the_device.counts = on;
 }
 
-static void declare_forward(const struct hyd_compute *dev, const void *args)
+struct emu_traffic compute_emu_traffic(enum hyd_cuda_kernel kernel)
 {
-    const struct hyd_cuda_forward *a = args;
-
-    declare(dev, a->q, false);
-    declare(dev, a->k, false);
-    declare(dev, a->v, false);
-    declare(dev, a->o, true);
-    declare(dev, a->lse, true);
-}
-
-static void declare_backward(const struct hyd_compute *dev, const void *args)
-{
-    const struct hyd_cuda_backward *a = args;
-
-    declare(dev, a->q, false);
-    declare(dev, a->k, false);
-    declare(dev, a->v, false);
-    declare(dev, a->dout, false);
-    declare(dev, a->lse, false);
-    declare(dev, a->delta, false);
-    declare(dev, a->dq, true);
-    declare(dev, a->dk, true);
-    declare(dev, a->dv, true);
-}
-
-static void declare_delta(const struct hyd_compute *dev, const void *args)
-{
-    const struct hyd_cuda_delta *a = args;
-
-    declare(dev, a->o, false);
-    declare(dev, a->dout, false);
-    declare(dev, a->delta, true);
-}
-
-static void declare_copies(const struct hyd_compute *dev, const void *args)
-{
-    const struct hyd_cuda_copies *a = args;
-
-    declare(dev, a->src, false);
-    declare(dev, a->dst, true);
+    return the_device.traffic[kernel];
 }
 
 static hyd_status emu_launch_kernel(void *ctx, enum hyd_cuda_kernel kernel,
                                     uint32_t blocks_x, uint32_t blocks_y,
                                     const void *args)
 {
-    static void (*const declare_args[])(const struct hyd_compute *, const void *) = {
-#define X(name, type) declare_##type,
-        HYD_CUDA_KERNELS(X)
-#undef X
-    };
     struct hyd_compute *dev = ctx;
     const struct emu_launch launch = {.blocks_x = blocks_x,
                                       .blocks_y = blocks_y,
@@ -207,13 +153,14 @@ static hyd_status emu_launch_kernel(void *ctx, enum hyd_cuda_kernel kernel,
                                       .shared_bytes =
                                           hyd_cuda_kernel_size[kernel].shared_bytes,
                                       .seed = ++dev->n_launches,
-                                      .kernel = emu_kernel[kernel],
+                                      .kernel = emu_kernel(kernel),
                                       .args = args};
     const char *wrong;
 
-    emu_forget();
-    declare_args[kernel](dev, args);
+    emu_declare(dev->buffer, MAX_BUFFERS, kernel, args);
+    emu_count(dev->counts ? &dev->traffic[kernel] : NULL);
     wrong = emu_run(&launch);
+    emu_count(NULL);
     if (wrong != NULL) {
         (void)fprintf(stderr, "%s: %s\n", hyd_cuda_kernel_size[kernel].name, wrong);
         return HYD_ERR_INTERNAL;

@@ -10,8 +10,14 @@
 #ifndef HYD_TESTS_EMU_COMPUTE_EMU_H
 #define HYD_TESTS_EMU_COMPUTE_EMU_H
 
+#include "tests/emu/emu.h"
 #include "worker/compute/compute.h"
+#include "worker/compute/cuda/kernels.h"
 
 extern const struct hyd_compute_ops compute_emu;
+
+/* What launches of a kernel asked of memory since counting was switched on. */
+void compute_emu_count(bool on);
+struct emu_traffic compute_emu_traffic(enum hyd_cuda_kernel kernel);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/emu/compute_emu.h"
 
@@ -10,8 +11,11 @@ void devices_open(struct devices *devices)
 {
     const struct hyd_compute_config config = {.n_threads = 1};
     struct device *to = &devices->device[0];
+    const char *dtype = getenv("HYDRA_DTYPE"); /* set by mutations.py */
 
     *devices = (struct devices){.n = 1, .slow = getenv("HYDRA_LONG") == NULL};
+    devices->no_fp32 = dtype != NULL && strcmp(dtype, "bf16") == 0;
+    devices->no_bf16 = dtype != NULL && strcmp(dtype, "fp32") == 0;
     to->ops = &compute_emu;
     if (to->ops->open(&config, &to->dev, NULL) != HYD_OK) {
         devices->n = 0;

@@ -12,7 +12,8 @@
  *          global words written by two threads, or written by one and read by another;
  *          threads that wait for ever.
  *          An asynchronous copy happens as late as it may: at the wait that needs it.
- *          Shared memory begins as NaN in every block.
+ *          Shared memory and the stacks of threads (registers) begin as NaN in every
+ *          block. On demand it counts bank conflicts and sectors of global memory.
  * Does not show: speed, registers, occupancy, memory order between warps beyond what
  *          barriers say.
  * Threads  one emulator a process, one thread.
@@ -31,6 +32,10 @@
 void emu_forget(void);
 void emu_may_read(const void *at, size_t bytes);
 void emu_may_write(void *at, size_t bytes);
+/* Close a part of what was declared, or open it again: rows that nobody may touch. Both
+ * ends on words of 4 bytes. */
+void emu_forbid(const void *at, size_t bytes);
+void emu_permit(const void *at, size_t bytes);
 
 struct emu_launch {
     unsigned blocks_x, blocks_y;
@@ -43,6 +48,17 @@ struct emu_launch {
 
 /* NULL when all blocks ran to their end; else what went wrong, static. */
 const char *emu_run(const struct emu_launch *launch);
+
+/* What warps asked of memory. Shared memory takes 128 bytes a pass, less when two lanes
+ * want different words of one of its 32 banks; global memory moves sectors of 32 bytes. */
+struct emu_traffic {
+    uint64_t passes, least_passes;
+    uint64_t sectors, least_sectors;
+    uint64_t products; /* hyd_mma */
+};
+
+/* Add up from now on; NULL: no more. */
+void emu_count(struct emu_traffic *traffic);
 
 /* The words. */
 #define HYD_KERNEL static void

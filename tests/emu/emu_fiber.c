@@ -8,7 +8,7 @@
 #include "tests/emu/emu.h"
 #include "tests/emu/emu_impl.h"
 
-enum { STACK_BYTES = 128 * 1024, TEXT_BYTES = 256 };
+enum { STACK_BYTES = 128 * 1024, POISON_BYTES = 8 * 1024, TEXT_BYTES = 256 };
 
 enum fiber_state { READY, IN_WARP, AT_BARRIER, DONE };
 
@@ -177,6 +177,7 @@ void emu_meet(enum emu_op op, struct emu_bring bring,
         return;
     }
     w->n_here = 0;
+    emu_traffic_flush(self / EMU_WARP);
     for (unsigned i = 0; i < EMU_WARP; i++) {
         emu.fiber[self / EMU_WARP * EMU_WARP + i].state = READY;
     }
@@ -240,6 +241,7 @@ static void release_barrier(void)
     }
     emu.epoch++;
     for (unsigned i = 0; i < emu.launch->threads; i++) {
+        emu_traffic_flush(i / EMU_WARP);
         if (emu.fiber[i].state == AT_BARRIER) {
             emu.fiber[i].state = READY;
         }
@@ -260,6 +262,8 @@ static void run_block(struct hyd_rng *rng)
                 abort();
             }
         }
+        /* Variables that nobody set are NaN, as fp32 and as bf16. */
+        memset(f->stack + STACK_BYTES - POISON_BYTES, 0x7f, POISON_BYTES);
         make(&f->context, f->stack, fiber_main);
         f->state = READY;
     }
@@ -279,6 +283,9 @@ static void run_block(struct hyd_rng *rng)
         }
     }
     emu.epoch++;
+    for (unsigned i = 0; i < n_warps; i++) {
+        emu_traffic_flush(i);
+    }
     if (!emu.failed) {
         emu_memory_end();
     }

@@ -1,8 +1,9 @@
 /*
- * emu_impl.h - what the emulator's two halves share: fibers below, words above.
+ * emu_impl.h - what the emulator's parts share.
  *
  * What     emu_fiber.c switches between threads and knows barriers and warps' meetings;
- *          emu_words.c does what the words mean and checks memory.
+ *          emu_words.c does what the words mean, emu_memory.c checks memory,
+ *          emu_traffic.c counts what is asked of it.
  * Threads  one thread.
  */
 #ifndef HYD_TESTS_EMU_EMU_IMPL_H
@@ -47,9 +48,21 @@ void emu_barrier(void);
 /* Give the launch up; does not return. */
 _Noreturn void emu_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* words.c: at the start and at the end of each block, and of each launch. */
+/* memory.c: checked accesses. site: where the kernel called the word. A copy is done when
+ * its thread waits for it. */
+void emu_touch_global(const void *site, const void *at, size_t bytes, bool write);
+void emu_touch_shared(const void *site, const void *at, size_t bytes, bool write);
+void emu_copy_later(const void *site, void *shared, const void *global, size_t bytes,
+                    bool valid);
+
+/* At the start and at the end of each block, and of each launch. */
 void emu_memory_begin(size_t shared_bytes);
 void emu_memory_end(void);
 void emu_memory_launch(void);
+
+/* traffic.c: an access of the current lane; a product; what a warp did until it met. */
+void emu_traffic_note(const void *site, const void *at, size_t bytes, bool shared);
+void emu_traffic_product(void);
+void emu_traffic_flush(unsigned warp);
 
 #endif

@@ -15,8 +15,13 @@
 HYD_CUDA_KERNELS(X)
 #undef X
 
-void (*const emu_kernel[HYD_CUDA_N_KERNELS])(const void *args) = {
+void (*emu_kernel(enum hyd_cuda_kernel kernel))(const void *args)
+{
+    static void (*const kernels[HYD_CUDA_N_KERNELS])(const void *args) = {
 #define X(name, type) run_##name,
-    HYD_CUDA_KERNELS(X)
+        HYD_CUDA_KERNELS(X)
 #undef X
-};
+    };
+
+    return kernels[kernel];
+}

@@ -45,3 +45,11 @@ hydra_add_test(unit worker cuda_traffic LIBS hydra_compute emu_kernels)
 target_sources(unit_worker_cuda_traffic PRIVATE conform/attn_case.c ${emu_files})
 set_target_properties(unit_worker_cuda_traffic PROPERTIES ENABLE_EXPORTS ON)
 target_link_options(unit_worker_cuda_traffic PRIVATE -Wl,--enable-new-dtags)
+
+# Seeded bugs: some in every run, the whole list with --long. They compile and run tests on
+# both cores.
+hydra_add_script(conform cuda_mutations emu/mutations.py TIMEOUT 400)
+hydra_add_script(conform cuda_mutations_all emu/mutations.py ARGS --all TIMEOUT 1800)
+set_tests_properties(conform.cuda_mutations_all PROPERTIES LABELS "conform;long")
+set_tests_properties(conform.cuda_mutations conform.cuda_mutations_all PROPERTIES
+  PROCESSORS 2)

@@ -53,3 +53,7 @@ hydra_add_script(conform cuda_mutations_all emu/mutations.py ARGS --all TIMEOUT 
 set_tests_properties(conform.cuda_mutations_all PROPERTIES LABELS "conform;long")
 set_tests_properties(conform.cuda_mutations conform.cuda_mutations_all PROPERTIES
   PROCESSORS 2)
+# What nvcc makes of the kernels: one head size in every run.
+hydra_add_script(builds ptxas builds/ptxas.py)
+hydra_add_script(builds ptxas_all builds/ptxas.py ARGS --all TIMEOUT 900)
+set_tests_properties(builds.ptxas_all PROPERTIES LABELS "builds;long")

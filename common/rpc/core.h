@@ -58,6 +58,7 @@ enum {
     HYD_RPC_MESSAGE_BYTES = 8 << 20,
     HYD_RPC_DECODE_BYTES = 128 << 20,
     HYD_RPC_QUEUE_BYTES = 4 << 20,
+    HYD_RPC_MEMORY_BYTES = 1 << 30,
     HYD_RPC_KEEP_ARENA_BYTES = 64
                                << 10, /* of a message; larger ones give memory back */
 };
@@ -87,6 +88,8 @@ struct hyd_grpc_args {
 void hyd_grpc_args_add(struct hyd_grpc_args *args, const char *key, size_t value);
 void hyd_grpc_args_add_text(struct hyd_grpc_args *args, const char *key,
                             const char *value);
+
+void hyd_grpc_args_add_quota(struct hyd_grpc_args *args, grpc_resource_quota *quota);
 
 /* start_batch with the annotation; a refusal is our own mistake and asserted. */
 void hyd_batch(grpc_call *call, const grpc_op *ops, size_t n_ops, struct hyd_tag *tag);

@@ -27,3 +27,11 @@ void hyd_grpc_args_add_text(struct hyd_grpc_args *args, const char *key,
 {
     next(args, GRPC_ARG_STRING, key)->value.string = (char *)(uintptr_t)value;
 }
+
+void hyd_grpc_args_add_quota(struct hyd_grpc_args *args, grpc_resource_quota *quota)
+{
+    grpc_arg *arg = next(args, GRPC_ARG_POINTER, GRPC_ARG_RESOURCE_QUOTA);
+
+    arg->value.pointer.p = quota;
+    arg->value.pointer.vtable = grpc_resource_quota_arg_vtable();
+}

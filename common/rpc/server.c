@@ -38,6 +38,7 @@ static void fill_limits(struct hyd_rpc_limits *limits)
     default_size(&limits->decode_bytes, HYD_RPC_DECODE_BYTES);
     default_size(&limits->queue_bytes, HYD_RPC_QUEUE_BYTES);
     default_size(&limits->metadata_bytes, 16384);
+    default_size(&limits->memory_bytes, HYD_RPC_MEMORY_BYTES);
     default_count(&limits->streams_per_connection, 256);
     default_count(&limits->calls, 20000);
     default_count(&limits->keepalive_ms, 20000);
@@ -47,8 +48,13 @@ static void fill_limits(struct hyd_rpc_limits *limits)
 static grpc_server *make_server(const struct hyd_rpc_limits *limits)
 {
     struct hyd_grpc_args args = {.n = 0};
+    grpc_resource_quota *quota = grpc_resource_quota_create("hydra");
     grpc_channel_args all;
+    grpc_server *server = NULL;
 
+    /* Messages that are not whole yet lie in gRPC, where no limit of a call counts them. */
+    grpc_resource_quota_resize(quota, limits->memory_bytes);
+    hyd_grpc_args_add_quota(&args, quota);
     /* Without this a second daemon shares the port in silence. */
     hyd_grpc_args_add(&args, GRPC_ARG_ALLOW_REUSEPORT, 0);
     hyd_grpc_args_add(&args, GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
@@ -74,7 +80,9 @@ static grpc_server *make_server(const struct hyd_rpc_limits *limits)
         hyd_grpc_args_add(&args, GRPC_ARG_MAX_CONNECTION_IDLE_MS, limits->idle_ms);
     }
     all = (grpc_channel_args){.num_args = args.n, .args = args.arg};
-    return grpc_server_create(&all, NULL);
+    server = grpc_server_create(&all, NULL);
+    grpc_resource_quota_unref(quota);
+    return server;
 }
 
 static hyd_status register_method(struct hyd_server *server,

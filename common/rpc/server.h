@@ -77,6 +77,7 @@ struct hyd_rpc_limits {
     size_t decode_bytes; /* 128 MiB: what one message may occupy once decoded */
     size_t queue_bytes; /* 4 MiB waiting per call */
     size_t metadata_bytes; /* 16 KiB of headers per call */
+    size_t memory_bytes; /* 1 GiB: what gRPC may hold for all connections together */
     uint32_t streams_per_connection; /* 256 */
     uint32_t calls; /* 20000 open at once over all connections */
     uint32_t keepalive_ms; /* 20000 between pings on a silent connection */

@@ -231,6 +231,7 @@ static hyd_status start_server(struct hyd_daemon *daemon, struct hyd_error *err)
         .limits = {.message_bytes = s->message_bytes,
                    .decode_bytes = s->decode_bytes,
                    .queue_bytes = s->queue_bytes,
+                   .memory_bytes = s->memory_bytes,
                    .streams_per_connection = (uint32_t)s->max_streams,
                    .calls = (uint32_t)s->max_calls,
                    .idle_ms = (uint32_t)(s->idle_us / 1000)},

@@ -57,6 +57,10 @@ const struct hyd_setting hyd_daemon_setting_table[] = {
      .def = "4MiB", .min = 64 * 1024, .max = 256.0 * 1024 * 1024,
      .why = "Bytes that may wait for one slow reader; a watcher beyond it misses updates "
             "and is told how many."},
+    {.key = "limits.memory", .type = HYD_SETTING_SIZE, .offset = AT(memory_bytes),
+     .def = "1GiB", .min = 64.0 * 1024 * 1024, .max = 1024.0 * 1024 * 1024 * 1024,
+     .why = "What connections and messages that are not whole yet may hold, all together; "
+            "at it connections are read more slowly, and new calls are refused."},
     {.key = "limits.calls", .type = HYD_SETTING_COUNT, .offset = AT(max_calls),
      .def = "20000", .min = 16, .max = 1e6,
      .why = "Calls and streams open at once; each agent and watcher holds one."},

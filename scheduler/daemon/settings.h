@@ -30,6 +30,7 @@ struct hyd_daemon_settings {
     uint64_t message_bytes;
     uint64_t decode_bytes;
     uint64_t queue_bytes;
+    uint64_t memory_bytes;
     uint64_t max_calls;
     uint64_t max_streams;
     uint64_t idle_us;

@@ -44,52 +44,7 @@ struct hyd_listener {
     bool closing;
 };
 
-static hyd_status invalid(const char *address, struct hyd_error *err)
-{
-    return hyd_error_value(err, HYD_ERR_INVALID, "listen", "unix:PATH or HOST:PORT",
-                           "'%s'", address);
-}
-
 /* --- TCP --- */
-
-static bool is_loopback(const char *address)
-{
-    static const char *const hosts[] = {"127.", "localhost:", "[::1]:"};
-
-    for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
-        if (strncmp(address, hosts[i], strlen(hosts[i])) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* "HOST:PORT" or "[HOST]:PORT" taken apart; false when it is neither. */
-static bool split(const char *address, char host[256], const char **ret_port)
-{
-    const char *colon = strrchr(address, ':');
-    size_t n = colon != NULL ? (size_t)(colon - address) : 0;
-    char *end = NULL;
-    long port = 0;
-
-    if (n == 0 || n >= 256 || colon[1] < '0' || colon[1] > '9') {
-        return false;
-    }
-    port = strtol(colon + 1, &end, 10);
-    if (*end != '\0' || port > 65535) {
-        return false;
-    }
-    if (address[0] == '[' && address[n - 1] == ']') {
-        address++;
-        n -= 2;
-    } else if (memchr(address, ':', n) != NULL) {
-        return false;
-    }
-    memcpy(host, address, n);
-    host[n] = '\0';
-    *ret_port = colon + 1;
-    return n > 0;
-}
 
 /* gRPC only says that it could not bind; ask the kernel why. */
 static hyd_status explain_bind(const char *address, struct hyd_error *err)
@@ -99,8 +54,9 @@ static hyd_status explain_bind(const char *address, struct hyd_error *err)
     char host[256];
     const char *port = NULL;
     int why = 0;
-    const int rc = split(address, host, &port) ? getaddrinfo(host, port, &hints, &list)
-                                               : EAI_NONAME;
+    const int rc = hyd_address_split(address, host, &port)
+                       ? getaddrinfo(host, port, &hints, &list)
+                       : EAI_NONAME;
 
     if (rc != 0) {
         return hyd_error_field(err, HYD_ERR_INVALID, "listen", "cannot resolve %s: %s",
@@ -129,20 +85,15 @@ static hyd_status listen_tcp(struct hyd_server *server, const char *address,
                              uint16_t *ret_port, struct hyd_error *err)
 {
     grpc_server_credentials *credentials = NULL;
-    char host[256];
-    const char *port = NULL;
-    hyd_status status = HYD_OK;
+    hyd_status status =
+        hyd_server_check_address(address,
+                                 server->config.insecure_remote ||
+                                     hyd_security_tells_peers(server->config.security),
+                                 err);
     int bound = 0;
 
-    if (!split(address, host, &port)) {
-        return invalid(address, err);
-    }
-    if (!is_loopback(address) && !server->config.insecure_remote &&
-        !hyd_security_tells_peers(server->config.security)) {
-        return hyd_error_value(err, HYD_ERR_INVALID, "listen",
-                               "loopback, or TLS with tls_ca or tokens, or "
-                               "insecure_remote",
-                               "'%s'", address);
+    if (status != HYD_OK) {
+        return status;
     }
     status = hyd_security_credentials(server->config.security, &credentials, err);
     if (status != HYD_OK) {

@@ -31,6 +31,8 @@
 #ifndef HYD_COMMON_RPC_SECURITY_H
 #define HYD_COMMON_RPC_SECURITY_H
 
+#include <stdbool.h>
+
 #include "common/base/alloc.h"
 #include "common/base/error.h"
 
@@ -56,6 +58,9 @@ HYD_MUST_CHECK hyd_status hyd_security_reload(struct hyd_security *security,
  * Authorization header, or NULL. All roles where there is no token rule. */
 unsigned hyd_security_token_roles(const struct hyd_security *security,
                                   const char *authorization);
+
+/* TLS, and a certificate or a token from everybody. NULL: no. */
+bool hyd_security_tells_peers(const struct hyd_security *security);
 
 /* NULL is fine. After the servers that use it. */
 void hyd_security_free(struct hyd_security *security);

@@ -128,6 +128,9 @@ void hyd_server_handle_closed(struct hyd_server *server);
 /* Shut down a gRPC server that was never started, and wait for it. */
 void hyd_server_shut_unstarted(grpc_server *server);
 
+/* "HOST:PORT" or "[HOST]:PORT" taken apart; false when it is neither. */
+bool hyd_address_split(const char *address, char host[256], const char **ret_port);
+
 /* --- server_call.c --- */
 void hyd_server_arm(struct hyd_server *server);
 /* Start what may be started: the next write, or the status after the last one. */
@@ -153,8 +156,6 @@ void hyd_listen_peer(struct hyd_call *call);
 
 /* --- security.c: all with NULL for a server without security --- */
 bool hyd_security_has_tls(const struct hyd_security *security);
-/* TLS, and a way to tell who calls: fit for addresses beyond loopback. */
-bool hyd_security_tells_peers(const struct hyd_security *security);
 /* For one port. */
 hyd_status hyd_security_credentials(struct hyd_security *security,
                                     grpc_server_credentials **ret_credentials,

@@ -109,6 +109,9 @@ struct hyd_config_program {
     char *const *environment; /* NULL: the process's */
     /* What rows cannot say, for example that two settings exclude each other. */
     hyd_status (*check)(const void *values, struct hyd_error *err); /* may be NULL */
+    /* What only a look at the machine says, for example at files; --check-config alone. */
+    hyd_status (*check_files)(const void *values,
+                              struct hyd_error *err); /* may be NULL */
 };
 
 /*

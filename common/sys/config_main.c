@@ -262,6 +262,9 @@ hyd_status hyd_config_main(struct hyd_config *config, int argc, char **argv,
         goto out;
     }
     status = apply(config, &flags, program, err);
+    if (status == HYD_OK && flags.check && program->check_files != NULL) {
+        status = program->check_files(config->values, err);
+    }
     if (status != HYD_OK) {
         goto out;
     }

@@ -201,24 +201,6 @@ static hyd_status listen_everywhere(struct hyd_daemon *daemon, struct hyd_error 
     return st;
 }
 
-static hyd_status start_security(struct hyd_daemon *daemon, struct hyd_error *err)
-{
-    const struct hyd_daemon_settings *s = daemon->settings;
-    const struct hyd_security_config config = {
-        .alloc = hyd_alloc_system(),
-        .tls_ca = s->tls_ca,
-        .tls_cert = s->tls_cert,
-        .tls_key = s->tls_key,
-        .token_file = s->token_file,
-    };
-
-    if (s->tls_ca[0] == '\0' && s->tls_cert[0] == '\0' && s->tls_key[0] == '\0' &&
-        s->token_file[0] == '\0') {
-        return HYD_OK;
-    }
-    return hyd_security_create(&config, &daemon->security, err);
-}
-
 static hyd_status start_server(struct hyd_daemon *daemon, struct hyd_error *err)
 {
     const struct hyd_daemon_settings *s = daemon->settings;
@@ -250,13 +232,6 @@ static hyd_status start_server(struct hyd_daemon *daemon, struct hyd_error *err)
     }
     daemon->service->server = daemon->server;
     return st;
-}
-
-/* The page has no login: it is for this machine, unless somebody says otherwise. */
-static bool is_loopback(const char *address)
-{
-    return strncmp(address, "127.", 4) == 0 || strncmp(address, "[::1]:", 6) == 0 ||
-           strncmp(address, "localhost:", 10) == 0;
 }
 
 /* With token rules the page asks for a token as well, of somebody who may look. */
@@ -291,11 +266,6 @@ static hyd_status start_http(struct hyd_daemon *daemon, struct hyd_error *err)
     if (config.address[0] == '\0') {
         return HYD_OK;
     }
-    if (!is_loopback(config.address) && !daemon->settings->insecure_remote) {
-        return hyd_error_value(err, HYD_ERR_INVALID, "http",
-                               "on loopback, or insecure_remote must be yes", "%s",
-                               config.address);
-    }
     st = hyd_inspect_open(&config, &daemon->inspect, err);
     if (st == HYD_OK) {
         hyd_log_info(daemon->log, "serving http", "address=%s port=%u", config.address,
@@ -323,7 +293,7 @@ hyd_status hyd_daemon_start(uv_loop_t *loop, const struct hyd_daemon_settings *s
     hyd_notify_open(&daemon->notify);
     st = hyd_log_create(hyd_alloc_system(), &log, &daemon->log, err);
     if (st == HYD_OK) {
-        st = start_security(daemon, err);
+        st = hyd_daemon_security(daemon->settings, &daemon->security, err);
     }
     if (st == HYD_OK) {
         st = start_service(daemon, err);

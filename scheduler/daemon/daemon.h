@@ -24,6 +24,18 @@ HYD_MUST_CHECK hyd_status hyd_daemon_start(uv_loop_t *loop,
                                            struct hyd_daemon **ret_daemon,
                                            struct hyd_error *err);
 
+/* The rows of the settings that do not belong together (values: the settings), as a start
+ * would say; and with a look at certificates, keys and rules. */
+HYD_MUST_CHECK hyd_status hyd_daemon_check(const void *values, struct hyd_error *err);
+HYD_MUST_CHECK hyd_status hyd_daemon_check_files(const void *values,
+                                                 struct hyd_error *err);
+
+/* Certificates and rules of the settings; NULL where they name none. */
+struct hyd_security;
+HYD_MUST_CHECK hyd_status
+hyd_daemon_security(const struct hyd_daemon_settings *settings,
+                    struct hyd_security **ret_security, struct hyd_error *err);
+
 /* After the loop ended (or start failed half-way inside): free what is left. NULL is
  * fine. */
 void hyd_daemon_free(struct hyd_daemon *daemon);

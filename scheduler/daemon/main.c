@@ -45,6 +45,8 @@ int main(int argc, char **argv)
         .version = HYD_VERSION,
         .summary = "plan the steps of training jobs and send them to their agents",
         .default_file = "/etc/hydra/hydra.conf",
+        .check = hyd_daemon_check,
+        .check_files = hyd_daemon_check_files,
     };
     struct hyd_daemon_settings settings = {0};
     struct hyd_config *config = NULL;

@@ -2,6 +2,17 @@
 # integ_kubernetes.sh - the manifests are valid for a current Kubernetes, and the flags that
 # they pass exist.
 set -eu
+# The daemon takes the command as it stands, but for the folders.
+command -v openssl > /dev/null && {
+    tmp=$(mktemp -d)
+    trap 'rm -rf "$tmp"' EXIT
+    sh tests/lib/certs.sh "$tmp"
+    # shellcheck disable=SC2046  # one word a flag
+    "${HYDRA_BIN_DIR:?}/hydra-schedd" --check-config $(
+        sed -n '/^            - hydra-schedd$/,/ports:/s/^            - \(--[^ ]*\|[^ ]*\).*/\1/p' \
+            deploy/kubernetes/hydra.yaml | sed -e 1d -e "s|/etc/hydra/tls|$tmp|" \
+            -e "s|/run/hydra|$tmp|" -e "s|/var/lib/hydra|$tmp|")
+}
 venv=${HYDRA_BUILD_DIR:?}/venv-kubernetes
 if [ ! -x "$venv/bin/kubernetes-validate" ]; then
     python3 -m venv "$venv" > /dev/null 2>&1 || { echo "SKIPPED: no python3 venv"; exit 77; }

@@ -183,7 +183,11 @@ def refuses_to_start(files):
               "--tls-key", files.path("server2.key")])):
         done = subprocess.run([program, *flags], capture_output=True, text=True,
                               timeout=harness.WAIT_S)
-        check("the daemon refuses " + what, done.returncode == 1 and
+        tried = subprocess.run([program, "--check-config", *flags], capture_output=True,
+                               text=True, timeout=harness.WAIT_S)
+        check("--check-config says so before", tried.returncode == 2 and
+              tried.stderr.splitlines()[-1] == done.stderr.splitlines()[-1], (tried, done))
+        check("the daemon refuses " + what, done.returncode in (1, 2) and
               done.stderr.strip().splitlines()[-1].startswith("hydra-schedd: "),
               (done.returncode, done.stderr))
 

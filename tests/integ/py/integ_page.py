@@ -90,7 +90,7 @@ def quiet(browser, allowed=()):
            if not any(re.search(a, m["message"]) for a in (*allowed, READBACK))]
     check("the console is quiet", bad == [], bad)
     strange = [u for u in browser.urls if not re.match(
-        r"(http://127\.0\.0\.1:\d+/|data:,|chrome://|chrome-|data:image/gif)", u)]
+        r"(http://127\.0\.0\.1:\d+/|about:blank|data:,|chrome://|chrome-|data:image/gif)", u)]
     check("no other host is asked", strange == [], strange)
     browser.console, browser.urls = [], []
 
@@ -501,6 +501,7 @@ def lost(browser):
     check("what was shown stays", browser.js("return document.querySelectorAll('#jobs button').length") > 0)
     contrast(browser, "lost")
     browser.picture(pictures("lost"))
+    browser.go("about:blank")  # it asks no more
     quiet(browser, allowed=["ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE"])
 
 

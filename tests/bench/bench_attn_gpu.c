@@ -14,6 +14,7 @@
 #include "common/base/banned.h"
 
 enum {
+    N_BUFS = 10,
     HEADS = 32,
     KV_HEADS = 8,
     FILL_TOKENS = 32768,
@@ -68,11 +69,11 @@ static hyd_status fill(const struct bench *b, struct hyd_buf buf)
 
 static void batch_close(const struct bench *b, struct batch *batch)
 {
-    struct hyd_buf *const all[] = {&batch->q,  &batch->k,   &batch->v,     &batch->dout,
-                                   &batch->o,  &batch->lse, &batch->delta, &batch->dq,
-                                   &batch->dk, &batch->dv};
+    struct hyd_buf *const all[N_BUFS] = {
+        &batch->q,   &batch->k,     &batch->v,  &batch->dout, &batch->o,
+        &batch->lse, &batch->delta, &batch->dq, &batch->dk,   &batch->dv};
 
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < N_BUFS; i++) {
         b->ops->mem_free(b->dev, all[i]);
     }
 }
@@ -84,19 +85,19 @@ static hyd_status batch_open(const struct bench *b, struct batch *batch)
         struct hyd_buf *buf;
         size_t bytes;
         bool random;
-    } item[] = {{&batch->q, rows * HEADS * d * 2, true},
-                {&batch->k, rows * KV_HEADS * d * 2, true},
-                {&batch->v, rows * KV_HEADS * d * 2, true},
-                {&batch->dout, rows * HEADS * d * 2, true},
-                {&batch->o, rows * HEADS * d * 4, false},
-                {&batch->lse, rows * HEADS * 4, false},
-                {&batch->delta, rows * HEADS * 4, false},
-                {&batch->dq, rows * HEADS * d * 4, false},
-                {&batch->dk, rows * KV_HEADS * d * 4, false},
-                {&batch->dv, rows * KV_HEADS * d * 4, false}};
+    } item[N_BUFS] = {{&batch->q, rows * HEADS * d * 2, true},
+                      {&batch->k, rows * KV_HEADS * d * 2, true},
+                      {&batch->v, rows * KV_HEADS * d * 2, true},
+                      {&batch->dout, rows * HEADS * d * 2, true},
+                      {&batch->o, rows * HEADS * d * 4, false},
+                      {&batch->lse, rows * HEADS * 4, false},
+                      {&batch->delta, rows * HEADS * 4, false},
+                      {&batch->dq, rows * HEADS * d * 4, false},
+                      {&batch->dk, rows * KV_HEADS * d * 4, false},
+                      {&batch->dv, rows * KV_HEADS * d * 4, false}};
     hyd_status st = b->ops->supports(b->dev, &batch->shape, NULL);
 
-    for (size_t i = 0; i < sizeof item / sizeof *item && st == HYD_OK; i++) {
+    for (size_t i = 0; i < N_BUFS && st == HYD_OK; i++) {
         st = b->ops->mem_alloc(b->dev, item[i].bytes, item[i].buf);
         if (st == HYD_OK) {
             st = item[i].random ? fill(b, *item[i].buf)

@@ -11,7 +11,7 @@
 #include "tests/lib/test.h"
 #include "tests/lib/wait_group.h"
 
-enum { N_WAVES = 12, MAX_BYTES = 60000, ROOM = 3 * MAX_BYTES };
+enum { N_WAVES = 8, MAX_BYTES = 60000, ROOM = 3 * MAX_BYTES };
 
 static struct nccl_place place;
 
@@ -69,10 +69,21 @@ static uint32_t wave_messages(uint64_t seed, uint32_t source, uint32_t target)
     return (uint32_t)(hyd_rng_at(hyd_rng_mix(seed, 77), source * 64 + target) % 4);
 }
 
-static unsigned char wave_byte(uint64_t seed, uint32_t source, uint32_t target,
-                               size_t i)
+static uint64_t wave_key(uint64_t seed, uint32_t source, uint32_t target)
 {
-    return (unsigned char)(hyd_rng_mix(seed, source * 64 + target) + i * 7);
+    return hyd_rng_mix(seed, source * 64 + target);
+}
+
+static unsigned char wave_byte(uint64_t key, size_t i)
+{
+    return (unsigned char)(key + i * 7);
+}
+
+static void fill(unsigned char *host, uint64_t key)
+{
+    for (size_t b = 0; b < ROOM; b++) {
+        host[b] = wave_byte(key, b);
+    }
 }
 
 /* Append the messages of a pair in one direction; how many bytes they have. */
@@ -110,10 +121,7 @@ static const char *run_wave(struct hyd_world_rank *self, struct desk *desk,
         ret_bytes[1] += got[pair[1]];
         ret_bytes[0] +=
             wave_add(op, &n_ops, desk, pair, (uint64_t[]){seed, HYD_OP_SEND});
-        for (size_t b = 0; b < ROOM; b++) {
-            desk->host[(size_t)pair[1] * ROOM + b] =
-                wave_byte(seed, self->rank, pair[1], b);
-        }
+        fill(desk->host + (size_t)pair[1] * ROOM, wave_key(seed, self->rank, pair[1]));
     }
     if (place.compute->upload(desk->dev, desk->out, desk->host, desk->bytes) !=
         HYD_OK) {
@@ -125,9 +133,11 @@ static const char *run_wave(struct hyd_world_rank *self, struct desk *desk,
         return hyd_status_name(st);
     }
     for (uint32_t peer = 0; peer < self->n_ranks; peer++) {
+        const unsigned char *host = desk->host + (size_t)peer * ROOM;
+        const uint64_t key = wave_key(seed, peer, self->rank);
+
         for (size_t b = 0; b < got[peer]; b++) {
-            if (desk->host[(size_t)peer * ROOM + b] !=
-                wave_byte(seed, peer, self->rank, b)) {
+            if (host[b] != wave_byte(key, b)) {
                 return hyd_world_reason("byte %zu from rank %u is wrong", b, peer);
             }
         }

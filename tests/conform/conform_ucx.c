@@ -2,7 +2,12 @@
  * The contract itself is held in conform_transport.c, for every transport. */
 #include "worker/transport/ucx/transport_ucx.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/lib/test.h"
 #include "tests/lib/wait_group.h"
@@ -128,9 +133,74 @@ static void trap_31_single_copy_is_off_unless_asked_for(void **state)
     }
 }
 
+/* Numbers of descriptors that are shared memory of UCX. */
+static size_t segments_of(int number[64])
+{
+    DIR *folder = opendir("/proc/self/fd");
+    const struct dirent *entry = NULL;
+    size_t n = 0;
+
+    assert_non_null(folder);
+    while ((entry = readdir(folder)) != NULL && n < 64) {
+        char target[64] = "";
+
+        (void)readlinkat(dirfd(folder), entry->d_name, target, sizeof target - 1);
+        if (strncmp(target, "/dev/shm/", 9) == 0) {
+            number[n++] = (int)strtol(entry->d_name, NULL, 10);
+        }
+    }
+    (void)closedir(folder);
+    return n;
+}
+
+/* Peers open our segments as /proc/PID/fd/N. A late one must not find another segment
+ * there: UCX aborts the process that maps it. */
+static void ucx_does_not_use_a_segments_number_again(void **state)
+{
+    const struct hyd_transport_config config = {.n_ranks = 1, .epoch = 1};
+    int number[2][64];
+    size_t n[2] = {0, 0};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct hyd_transport *transport = NULL;
+
+        assert_int_equal(hyd_transport_ucx.open(&config, &transport, NULL), HYD_OK);
+        n[i] = segments_of(number[i]);
+        hyd_transport_ucx.close(transport);
+    }
+    assert_true(n[0] > 0 && n[1] > 0);
+    for (size_t i = 0; i < n[0]; i++) {
+        for (size_t j = 0; j < n[1]; j++) {
+            assert_int_not_equal(number[0][i], number[1][j]);
+        }
+    }
+}
+
+/* ... and what keeps the numbers does not grow with the epochs. */
+static void ucx_holds_a_bounded_number_of_descriptors(void **state)
+{
+    const struct hyd_transport_config config = {.n_ranks = 1, .epoch = 1};
+    int last = 0;
+
+    (void)state;
+    for (int i = 0; i < 80; i++) {
+        struct hyd_transport *transport = NULL;
+
+        assert_int_equal(hyd_transport_ucx.open(&config, &transport, NULL), HYD_OK);
+        hyd_transport_ucx.close(transport);
+        last = open("/dev/null", O_RDONLY);
+        assert_true(last >= 0);
+        (void)close(last);
+    }
+    assert_true(last < 250);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ucx_does_not_use_a_segments_number_again),
+        cmocka_unit_test(ucx_holds_a_bounded_number_of_descriptors),
         cmocka_unit_test(trap_31_no_wakeup_is_lost_and_none_is_made_up),
         cmocka_unit_test(trap_31_single_copy_is_off_unless_asked_for),
         cmocka_unit_test(ucx_keeps_order_when_messages_arrive_before_receives),

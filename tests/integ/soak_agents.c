@@ -28,7 +28,7 @@ enum {
     READY_MS = 60000, /* to be whole again behind any event */
     STEP_MS = 60000, /* for one step, however often it begins anew */
     MAX_GROWTH_KIB = 16 * 1024,
-    MAX_GROWTH_FDS = 8,
+    MAX_GROWTH_FDS = 8 + 128, /* the ucx transport holds that many closed ones */
 };
 
 enum event { EVENT_KILL, EVENT_STOP, EVENT_STOP_AND_KILL, EVENT_END, N_EVENTS };

@@ -19,6 +19,7 @@
 #include "common/base/alloc.h"
 #include "worker/transport/ucx/transport_ucx.h"
 #include "worker/transport/ucx/ucx.h"
+#include "worker/transport/ucx/ucx_hold.h"
 
 /* Times that UCX is busy and moves nothing before its caller yields, and sleeps. */
 enum { BUSY_YIELDS = 4, BUSY_SLEEPS = 200, PAUSE_STEP_US = 10, MAX_PAUSE_US = 2000 };
@@ -189,6 +190,8 @@ static void settle(struct hyd_transport *transport)
 
 static void ucx_close(struct hyd_transport *transport)
 {
+    struct hyd_ucx_segments segments = {.n = 0};
+
     if (transport == NULL) {
         return;
     }
@@ -196,6 +199,7 @@ static void ucx_close(struct hyd_transport *transport)
         settle(transport);
     }
     (void)pthread_mutex_lock(&library_lock);
+    hyd_ucx_hold_list(&segments);
     if (transport->address != NULL) {
         ucp_worker_release_address(transport->worker, transport->address);
     }
@@ -205,6 +209,7 @@ static void ucx_close(struct hyd_transport *transport)
     if (transport->context != NULL) {
         ucp_cleanup(transport->context);
     }
+    hyd_ucx_hold_closed(&segments);
     (void)pthread_mutex_unlock(&library_lock);
     if (transport->poll_fd >= 0) {
         (void)close(transport->poll_fd);

@@ -316,8 +316,10 @@ void hyd_ucx_cancel_peer(struct hyd_transport *transport, uint32_t peer)
 bool hyd_ucx_progress(struct hyd_transport *transport)
 {
     const uint64_t n_before = transport->n_completed;
-    bool moved = ucp_worker_progress(transport->worker) > 0;
+    bool moved = false;
 
+    /* First, and before UCX looks at what has come: peers that know of the abort already
+     * may be gone. */
     if (atomic_load(&transport->aborted) && !transport->abort_done) {
         transport->abort_done = true;
         for (uint32_t rank = 0; rank < transport->n_ranks; rank++) {
@@ -327,6 +329,7 @@ bool hyd_ucx_progress(struct hyd_transport *transport)
         }
         moved = true;
     }
+    moved |= ucp_worker_progress(transport->worker) > 0;
     for (uint32_t rank = 0; transport->n_must_close > 0 && rank < transport->n_ranks;
          rank++) {
         if (transport->peer[rank].must_close) {

@@ -243,6 +243,11 @@ def watch(stubs, config):
         check("the picture ends with its job", view.run() == 0 and
               "job live is closed" in view.screen.text(), view.screen.text())
         channel.close()
+        left = Terminal(100, 30, "watch", "many", "--interval", "0.05", "--connect",
+                        "unix:" + daemon.socket)
+        left.run(r"many +open")
+    left.run(r"NO ANSWER, trying again: no daemon at unix:")
+    left.end()
 
 
 if __name__ == "__main__":

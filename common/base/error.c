@@ -6,7 +6,9 @@
 #include <string.h>
 
 /* All but the text empty. */
-static void start(struct hyd_error *err, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void start(struct hyd_error *err,
+                                                        const char *format,
+                                                        va_list args)
 {
     (void)vsnprintf(err->text, sizeof err->text, format, args);
     err->field[0] = '\0';

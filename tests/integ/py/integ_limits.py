@@ -262,7 +262,7 @@ class Hoarder:
     def hoard(self):
         """Until nothing more is taken for a while."""
         moved = start = time.monotonic()
-        while time.monotonic() - moved < 1.5 and time.monotonic() - start < harness.WAIT_S:
+        while time.monotonic() - moved < 4 and time.monotonic() - start < harness.WAIT_S:
             try:
                 self.hear()
                 if not self.out:

@@ -113,7 +113,7 @@ static void journal_forgets_steps_when_plans_are_not_enough(void **state)
     }
     journal_rig_wait(&rig, 1 + 2 * STEPS);
     journal_rig_close(&rig);
-    assert_true(file_bytes(&rig) > 2 * LIMIT);
+    assert_true(file_bytes(&rig) > (off_t)2 * LIMIT);
     rig.max_bytes = LIMIT;
     journal_rig_open(&rig);
     journal_rig_put(&rig, (struct hyd_journal_op){.kind = HYD_JOURNAL_FENCE}, "");

@@ -26,7 +26,6 @@ run|libinih-dev|configuration files
 run|libsqlite3-dev|the daemon's journal
 run|libmicrohttpd-dev|metrics and the inspection page
 run|libxxhash-dev|fingerprints of plans
-run|libsystemd-dev|readiness and watchdog under systemd
 test|libcmocka-dev|unit tests
 test|clang|second compiler
 test|clang-tidy|static analysis

@@ -437,7 +437,8 @@ static uint32_t degree_of_run(const struct hyd_degree_table *table,
 }
 
 void hyd_degree_choose(const struct hyd_degree_table *table,
-                       const struct hyd_seqs *seqs, double target_s, uint8_t *ret_row)
+                       const struct hyd_seqs *seqs, double target_s, uint32_t least_row,
+                       uint8_t *ret_row)
 {
     const bool has_one = table->row[0].d == 1;
     uint32_t from = table->n_rows - 1;
@@ -449,12 +450,13 @@ void hyd_degree_choose(const struct hyd_degree_table *table,
                seqs->work_s[k] * SURE <= target_s * table->row[from - 1].d) {
             from--;
         }
+        uint32_t row = 0;
+
         /* Splitting only adds. */
-        if (has_one && seqs->work_s[k] <= target_s &&
-            seqs->tokens[k] <= table->cap_tokens) {
-            ret_row[k] = 0;
-        } else {
-            ret_row[k] = (uint8_t)degree_of_run(table, seqs, k, target_s, from);
+        if (!has_one || seqs->work_s[k] > target_s ||
+            seqs->tokens[k] > table->cap_tokens) {
+            row = degree_of_run(table, seqs, k, target_s, from);
         }
+        ret_row[k] = (uint8_t)(row > least_row ? row : least_row);
     }
 }

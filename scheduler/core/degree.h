@@ -71,8 +71,9 @@ uint32_t hyd_degree_block(const struct hyd_degree *degree, uint32_t block);
 uint32_t hyd_degree_of(const struct hyd_degree_table *table, double tokens,
                        double extra_s, double target_s);
 
-/* hyd_degree_of for every run of a batch: ret_row[n_runs]. */
+/* hyd_degree_of for every run of a batch, at least least_row: ret_row[n_runs]. */
 void hyd_degree_choose(const struct hyd_degree_table *table,
-                       const struct hyd_seqs *seqs, double target_s, uint8_t *ret_row);
+                       const struct hyd_seqs *seqs, double target_s, uint32_t least_row,
+                       uint8_t *ret_row);
 
 #endif

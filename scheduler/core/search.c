@@ -58,8 +58,8 @@ hyd_status hyd_search_run(struct hyd_search *search, struct hyd_error *err)
                                                  search->best.n_microbatches,
                                              .target_s = search->best.target_s};
 
-        hyd_search_tell(search, HYD_TRACE_CHOICE, &chosen, search->best.theta,
-                        search->step_s, search->best.exclusive);
+        hyd_search_tell(search, HYD_TRACE_CHOICE, &chosen, &search->way,
+                        search->step_s);
     }
     return HYD_OK;
 }

@@ -23,6 +23,13 @@
 #include "scheduler/core/seqs.h"
 #include "scheduler/core/types.h"
 
+/* A way to place sequences. */
+struct hyd_search_way {
+    double theta; /* degrees are made for theta * T */
+    bool exclusive;
+    uint32_t least_row; /* no smaller degree than this row's */
+};
+
 struct hyd_search {
     const struct hyd_plan_input *in; /* borrowed */
     struct hyd_arena *arena; /* lent */
@@ -34,6 +41,7 @@ struct hyd_search {
     double *speed; /* [n_ranks] by these numbers; NULL: all 1 */
 
     struct hyd_placement best; /* of what was tried */
+    struct hyd_search_way way; /* of the best */
     uint32_t *order; /* [best.n_microbatches]: order[k] runs k-th */
     double step_s; /* of the best; DBL_MAX: none found */
     uint32_t n_tries;

@@ -7,16 +7,17 @@
 #include "common/base/banned.h"
 
 void hyd_search_tell(const struct hyd_search *search, enum hyd_trace_kind kind,
-                     const struct hyd_candidate *candidate, double theta, double step_s,
-                     bool exclusive)
+                     const struct hyd_candidate *candidate,
+                     const struct hyd_search_way *way, double step_s)
 {
     const struct hyd_trace_event event = {
         .kind = kind,
         .n_microbatches = candidate->n_microbatches,
-        .exclusive = exclusive,
+        .exclusive = way->exclusive,
+        .degree = search->table.row[way->least_row].d,
         .target_s = candidate->target_s,
         .predicted_s = candidate->predicted_s,
-        .theta = theta,
+        .theta = way->theta,
         .time_s = step_s,
     };
 
@@ -45,40 +46,43 @@ static void tell_degrees(const struct hyd_search *search,
 }
 
 /* Keep a better placement: swap the arrays, copy the order. */
-static void keep(struct hyd_search_try *t, double step_s)
+static void keep(struct hyd_search_try *t, const struct hyd_search_way *way,
+                 double step_s)
 {
     struct hyd_search *search = t->search;
     const struct hyd_placement better = t->placement;
 
     t->placement = search->best;
     search->best = better;
+    search->way = *way;
     search->step_s = step_s;
     memcpy(search->order, t->order, better.n_microbatches * sizeof *search->order);
 }
 
-hyd_status hyd_search_try_run(struct hyd_search_try *t, double theta, bool exclusive,
-                              double *ret_step_s)
+hyd_status hyd_search_try_run(struct hyd_search_try *t,
+                              const struct hyd_search_way *way, double *ret_step_s)
 {
     struct hyd_search *search = t->search;
     const struct hyd_place_in in = {
         .seqs = &search->seqs,
         .table = &search->table,
-        .speed = exclusive ? search->in->pool.speed : search->speed,
+        .speed = way->exclusive ? search->in->pool.speed : search->speed,
         .row = t->row,
         .share = t->share,
         .n_microbatches = t->candidate.n_microbatches,
         .target_s = t->candidate.target_s,
-        .theta = theta,
+        .theta = way->theta,
         .trace = search->in->trace,
     };
     double step_s = DBL_MAX;
     hyd_status st = HYD_OK;
 
-    hyd_search_tell(search, HYD_TRACE_TRY, &t->candidate, theta, 0.0, exclusive);
-    hyd_degree_choose(&search->table, &search->seqs, theta * in.target_s, t->row);
-    tell_degrees(search, t, theta * in.target_s);
-    st = exclusive ? hyd_place_exclusive(&in, search->arena, &t->placement)
-                   : hyd_place_mixed(&in, search->arena, &t->placement);
+    hyd_search_tell(search, HYD_TRACE_TRY, &t->candidate, way, 0.0);
+    hyd_degree_choose(&search->table, &search->seqs, way->theta * in.target_s,
+                      way->least_row, t->row);
+    tell_degrees(search, t, way->theta * in.target_s);
+    st = way->exclusive ? hyd_place_exclusive(&in, search->arena, &t->placement)
+                        : hyd_place_mixed(&in, search->arena, &t->placement);
     search->n_tries++;
     search->n_pops += t->placement.n_pops;
     if (st == HYD_OK) {
@@ -93,10 +97,10 @@ hyd_status hyd_search_try_run(struct hyd_search_try *t, double theta, bool exclu
     if (st != HYD_OK && st != HYD_ERR_INFEASIBLE) {
         return st;
     }
-    hyd_search_tell(search, HYD_TRACE_RESULT, &t->candidate, theta,
-                    st == HYD_OK ? step_s : -1.0, exclusive);
+    hyd_search_tell(search, HYD_TRACE_RESULT, &t->candidate, way,
+                    st == HYD_OK ? step_s : -1.0);
     if (step_s < search->step_s) {
-        keep(t, step_s);
+        keep(t, way, step_s);
     }
     *ret_step_s = step_s;
     return HYD_OK;

@@ -34,12 +34,13 @@ HYD_MUST_CHECK hyd_status hyd_search_try_open(struct hyd_search_try *t,
 void hyd_search_try_close(struct hyd_search_try *t);
 
 /* *ret_step_s is DBL_MAX when there is no such placement. */
-HYD_MUST_CHECK hyd_status hyd_search_try_run(struct hyd_search_try *t, double theta,
-                                             bool exclusive, double *ret_step_s);
+HYD_MUST_CHECK hyd_status hyd_search_try_run(struct hyd_search_try *t,
+                                             const struct hyd_search_way *way,
+                                             double *ret_step_s);
 
 /* Tell the input's listener about a candidate or a placement. */
 void hyd_search_tell(const struct hyd_search *search, enum hyd_trace_kind kind,
-                     const struct hyd_candidate *candidate, double theta, double step_s,
-                     bool exclusive);
+                     const struct hyd_candidate *candidate,
+                     const struct hyd_search_way *way, double step_s);
 
 #endif

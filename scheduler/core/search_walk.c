@@ -29,9 +29,16 @@ enum {
 
 static const uint32_t TRIES[MAX_EFFORT + 1] = {1, 1, 4, 8, 12, 20, 36};
 
+/* Sequences for each cell below which the smallest degree may, and should, be larger. */
+static const double FINE_BELOW = 3.0;
+static const double FINE_FIRST_BELOW = 2.25;
+/* A few sequences are placed one by one; nothing is even about them. */
+enum { FINE_FROM_SEQS = 128 };
+
 struct move {
     int candidate;
     int theta;
+    int fine;
     bool other_cells;
     bool other_ramp;
 };
@@ -40,6 +47,8 @@ static const struct move MOVE[] = {
     {.theta = 1},
     {.theta = -1},
     {.other_cells = true},
+    {.fine = 1},
+    {.fine = -1},
     {.candidate = 1},
     {.other_ramp = true},
     {.candidate = 2},
@@ -61,10 +70,13 @@ static const struct move MOVE[] = {
 };
 enum { N_MOVES = sizeof MOVE / sizeof MOVE[0] };
 
+/* Cells, and for mixed ones the least row of the degrees. */
+enum kind { MIXED, MIXED_FINE, MIXED_FINER, EXCLUSIVE, N_KINDS };
+
 struct point {
     int candidate;
     int theta;
-    bool exclusive;
+    enum kind kind;
     bool plain; /* the ramp knows no giants */
 };
 
@@ -74,12 +86,13 @@ struct walk {
     const struct hyd_microbatches_in *in;
     const struct hyd_candidate *candidate;
     int n_candidates;
-    bool cells[2]; /* may they be mixed, exclusive? */
+    bool may[N_KINDS];
+    enum kind mixed; /* which comes first */
     double *share[HYD_MAX_CANDIDATES][2]; /* profiles, plain or not */
     bool has_share[HYD_MAX_CANDIDATES][2];
     int open; /* candidate of the try; -1: none */
     bool open_plain;
-    double step_s[HYD_MAX_CANDIDATES][N_THETAS][2][2]; /* < 0: not tried */
+    double step_s[HYD_MAX_CANDIDATES][N_THETAS][N_KINDS][2]; /* < 0: not tried */
     uint32_t n_tries;
 };
 
@@ -123,12 +136,16 @@ static hyd_status open_try(struct walk *walk, int k, bool plain)
 
 static double *step_of(struct walk *walk, struct point at)
 {
-    return &walk->step_s[at.candidate][at.theta][at.exclusive ? 1 : 0]
-                        [at.plain ? 1 : 0];
+    return &walk->step_s[at.candidate][at.theta][at.kind][at.plain ? 1 : 0];
 }
 
 static hyd_status probe(struct walk *walk, struct point at)
 {
+    const struct hyd_search_way way = {
+        .theta = THETA[at.theta],
+        .exclusive = at.kind == EXCLUSIVE,
+        .least_row = at.kind == EXCLUSIVE ? 0 : (uint32_t)at.kind,
+    };
     hyd_status st = HYD_OK;
 
     if (walk->open != at.candidate || walk->open_plain != at.plain) {
@@ -136,8 +153,7 @@ static hyd_status probe(struct walk *walk, struct point at)
     }
     walk->n_tries++;
     if (st == HYD_OK) {
-        st = hyd_search_try_run(&walk->try, THETA[at.theta], at.exclusive,
-                                step_of(walk, at));
+        st = hyd_search_try_run(&walk->try, &way, step_of(walk, at));
     }
     return st;
 }
@@ -146,10 +162,29 @@ static hyd_status probe(struct walk *walk, struct point at)
 static bool is_open(struct walk *walk, struct point at)
 {
     return at.candidate >= 0 && at.candidate < walk->n_candidates && at.theta >= 0 &&
-           at.theta < N_THETAS && walk->cells[at.exclusive ? 1 : 0] &&
+           at.theta < N_THETAS && at.kind < N_KINDS && walk->may[at.kind] &&
            walk->candidate[at.candidate].predicted_s < walk->search->step_s &&
            (!at.plain || walk->candidate[at.candidate].n_giants > 0) &&
            *step_of(walk, at) < 0.0;
+}
+
+static struct point moved(const struct walk *walk, struct point at,
+                          const struct move *move)
+{
+    at.candidate += move->candidate;
+    at.theta += move->theta;
+    at.plain = at.plain != move->other_ramp;
+    if (move->other_cells) {
+        at.kind = at.kind == EXCLUSIVE ? walk->mixed : EXCLUSIVE;
+    } else if (move->fine != 0) {
+        const int kind = (int)at.kind + move->fine;
+
+        /* None at all where there is no such kind. */
+        at.kind = at.kind == EXCLUSIVE || kind < 0 || kind >= EXCLUSIVE
+                      ? N_KINDS
+                      : (enum kind)kind;
+    }
+    return at;
 }
 
 /* First better neighbour; false when there is none or the effort is used up. */
@@ -158,12 +193,7 @@ static hyd_status move_on(struct walk *walk, uint32_t most_tries, struct point *
 {
     *ret_moved = false;
     for (size_t k = 0; k < N_MOVES && walk->n_tries < most_tries; k++) {
-        const struct point next = {
-            .candidate = at->candidate + MOVE[k].candidate,
-            .theta = at->theta + MOVE[k].theta,
-            .exclusive = at->exclusive != MOVE[k].other_cells,
-            .plain = at->plain != MOVE[k].other_ramp,
-        };
+        const struct point next = moved(walk, *at, &MOVE[k]);
         const double before_s = walk->search->step_s;
         hyd_status st = HYD_OK;
 
@@ -193,7 +223,7 @@ static hyd_status sweep(struct walk *walk, struct point *at)
         /* Mixed and exclusive in turn, then the next scale but one. */
         const struct point next = {.candidate = k / N_THETAS,
                                    .theta = k % N_THETAS / 2 * 2,
-                                   .exclusive = k % 2 == 1};
+                                   .kind = k % 2 == 1 ? EXCLUSIVE : walk->mixed};
 
         if (walk->search->step_s == DBL_MAX && is_open(walk, next)) {
             st = probe(walk, next);
@@ -201,6 +231,29 @@ static hyd_status sweep(struct walk *walk, struct point *at)
         }
     }
     return st;
+}
+
+/*
+ * Which kinds there are. Where cells outnumber sequences the last ones placed are lumps on
+ * some cells and none on others; cut in two or four they are smaller ones on more cells.
+ */
+static void set_kinds(struct walk *walk)
+{
+    const struct hyd_search *search = walk->search;
+    const enum hyd_cells cells = search->in->options.cells;
+    const double each = (double)search->seqs.n_seqs / search->in->pool.n_ranks /
+                        walk->candidate[0].n_microbatches;
+    /* One slow rank holds up a group: with speeds single ranks stay. */
+    const bool is_sparse = search->seqs.n_seqs >= FINE_FROM_SEQS && each < FINE_BELOW &&
+                           search->in->pool.speed == NULL;
+
+    for (int kind = MIXED; kind < EXCLUSIVE; kind++) {
+        walk->may[kind] = cells != HYD_CELLS_EXCLUSIVE &&
+                          (uint32_t)kind < search->table.n_rows &&
+                          (kind == MIXED || is_sparse);
+    }
+    walk->may[EXCLUSIVE] = cells != HYD_CELLS_MIXED;
+    walk->mixed = walk->may[MIXED_FINE] && each < FINE_FIRST_BELOW ? MIXED_FINE : MIXED;
 }
 
 /* Begin with these candidates. */
@@ -224,11 +277,12 @@ static hyd_status set_candidates(struct walk *walk,
     }
     for (size_t k = 0; k < HYD_MAX_CANDIDATES; k++) {
         for (size_t theta = 0; theta < N_THETAS; theta++) {
-            for (size_t kind = 0; kind < 4; kind++) {
+            for (size_t kind = 0; kind < 2 * (size_t)N_KINDS; kind++) {
                 walk->step_s[k][theta][kind / 2][kind % 2] = -1.0;
             }
         }
     }
+    set_kinds(walk);
     return HYD_OK;
 }
 
@@ -243,7 +297,8 @@ static hyd_status walk_candidates(struct walk *walk)
     hyd_status st = HYD_OK;
 
     for (int cells = 0; st == HYD_OK && cells < 2; cells++) {
-        const struct point start = {.theta = at.theta, .exclusive = cells == 1};
+        const struct point start = {.theta = at.theta,
+                                    .kind = cells == 1 ? EXCLUSIVE : walk->mixed};
         const double before_s = walk->search->step_s;
 
         if (is_open(walk, start) && (walk->n_tries < most || before_s == DBL_MAX)) {
@@ -296,9 +351,9 @@ hyd_status hyd_search_walk(struct hyd_search *search,
                            const struct hyd_microbatches_in *in,
                            const struct hyd_candidate *candidate, uint32_t count)
 {
-    const enum hyd_cells cells = search->in->options.cells;
     const bool is_free = search->in->options.microbatches == 0;
     struct walk *walk = hyd_arena_take_zeroed(search->arena, 1, sizeof *walk);
+    const struct hyd_search_way none = {.theta = 0.0};
     uint32_t most = 0;
     hyd_status st = HYD_OK;
 
@@ -306,7 +361,7 @@ hyd_status hyd_search_walk(struct hyd_search *search,
         const uint32_t n = candidate[k].n_microbatches;
 
         most = n > most ? n : most;
-        hyd_search_tell(search, HYD_TRACE_CANDIDATE, &candidate[k], 0.0, 0.0, false);
+        hyd_search_tell(search, HYD_TRACE_CANDIDATE, &candidate[k], &none, 0.0);
     }
     /* A rescue may go beyond the candidates. */
     search->order = hyd_arena_take(search->arena, is_free ? HYD_MAX_MICROBATCHES : most,
@@ -321,8 +376,6 @@ hyd_status hyd_search_walk(struct hyd_search *search,
     walk->search = search;
     walk->try.search = search;
     walk->in = in;
-    walk->cells[0] = cells != HYD_CELLS_EXCLUSIVE;
-    walk->cells[1] = cells != HYD_CELLS_MIXED;
     walk->open = -1;
     st = set_candidates(walk, candidate, (int)count);
     if (st == HYD_OK) {

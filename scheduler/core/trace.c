@@ -12,9 +12,23 @@ void hyd_trace_emit(struct hyd_trace *trace, const struct hyd_trace_event *event
     }
 }
 
-static const char *cells(const struct hyd_trace_event *event)
+/* How sequences are placed: "exclusive theta=0.45", "mixed theta=0.45 least=2". */
+struct way {
+    char text[48];
+};
+
+static struct way way(const struct hyd_trace_event *event)
 {
-    return event->exclusive != 0 ? "exclusive" : "mixed";
+    struct way way;
+    const int used =
+        snprintf(way.text, sizeof way.text, "%s theta=%.2f",
+                 event->exclusive != 0 ? "exclusive" : "mixed", event->theta);
+
+    if (event->degree > 1 && used > 0 && (size_t)used < sizeof way.text) {
+        (void)snprintf(way.text + used, sizeof way.text - (size_t)used, " least=%u",
+                       event->degree);
+    }
+    return way;
 }
 
 int hyd_trace_text(const struct hyd_trace_event *event, char *text, size_t text_bytes)
@@ -24,9 +38,8 @@ int hyd_trace_text(const struct hyd_trace_event *event, char *text, size_t text_
         return snprintf(text, text_bytes, "candidate M=%u target=%.6g predicted=%.6g",
                         event->n_microbatches, event->target_s, event->predicted_s);
     case HYD_TRACE_TRY:
-        return snprintf(text, text_bytes, "try M=%u cells=%s theta=%.2f target=%.6g",
-                        event->n_microbatches, cells(event), event->theta,
-                        event->target_s);
+        return snprintf(text, text_bytes, "try M=%u cells=%s target=%.6g",
+                        event->n_microbatches, way(event).text, event->target_s);
     case HYD_TRACE_DEGREE:
         return snprintf(text, text_bytes,
                         "degree seq=%u tokens=%.0f degree=%u time=%.6g limit=%.6g",
@@ -43,16 +56,14 @@ int hyd_trace_text(const struct hyd_trace_event *event, char *text, size_t text_
                         event->seq, event->degree, event->tokens);
     case HYD_TRACE_RESULT:
         if (event->time_s < 0.0) {
-            return snprintf(text, text_bytes, "result M=%u cells=%s theta=%.2f none",
-                            event->n_microbatches, cells(event), event->theta);
+            return snprintf(text, text_bytes, "result M=%u cells=%s none",
+                            event->n_microbatches, way(event).text);
         }
-        return snprintf(text, text_bytes, "result M=%u cells=%s theta=%.2f step=%.6g",
-                        event->n_microbatches, cells(event), event->theta,
-                        event->time_s);
+        return snprintf(text, text_bytes, "result M=%u cells=%s step=%.6g",
+                        event->n_microbatches, way(event).text, event->time_s);
     case HYD_TRACE_CHOICE:
-        return snprintf(text, text_bytes, "choice M=%u cells=%s theta=%.2f step=%.6g",
-                        event->n_microbatches, cells(event), event->theta,
-                        event->time_s);
+        return snprintf(text, text_bytes, "choice M=%u cells=%s step=%.6g",
+                        event->n_microbatches, way(event).text, event->time_s);
     }
     return 0;
 }

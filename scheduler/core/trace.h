@@ -27,7 +27,7 @@ enum hyd_trace_kind {
 struct hyd_trace_event {
     enum hyd_trace_kind kind;
     uint32_t seq; /* id; PLACE, WIDEN, DEGREE (the first of its length) */
-    uint32_t degree;
+    uint32_t degree; /* of a sequence; TRY, RESULT, CHOICE: the least there is */
     uint32_t n_microbatches; /* CANDIDATE, TRY, RESULT, CHOICE */
     uint32_t microbatch; /* PLACE */
     uint32_t rank; /* PLACE: first of the block, in the planner's numbers */

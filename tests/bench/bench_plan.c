@@ -10,6 +10,7 @@
 
 #include "tests/bench/plan_gain.h"
 #include "tests/bench/plan_jitter.h"
+#include "tests/bench/plan_sweep.h"
 #include "tests/bench/plan_time.h"
 
 #include "common/base/banned.h"
@@ -179,6 +180,7 @@ int hyd_bench_plan(const struct hyd_bench_args *args)
     json_t *gain = json_array();
     json_t *times = json_array();
     json_t *jitter = json_array();
+    json_t *sweep = json_array();
     int status = 0;
 
     if (!args->json) {
@@ -195,11 +197,12 @@ int hyd_bench_plan(const struct hyd_bench_args *args)
         status |= hyd_plan_jitter_table(args, jitter);
     }
     if (hyd_bench_has_word(args, "sweep") || (all && args->full)) {
-        status |= hyd_plan_sweep_table(args);
+        status |= hyd_plan_sweep_table(args, sweep);
     }
     (void)json_object_set_new(out, "time", times);
     (void)json_object_set_new(out, "gain", gain);
     (void)json_object_set_new(out, "jitter", jitter);
+    (void)json_object_set_new(out, "sweep", sweep);
     if (args->json) {
         (void)json_dumpf(out, stdout, JSON_INDENT(1));
         (void)printf("\n");

@@ -4,46 +4,23 @@
 #include <string.h>
 
 #include "scheduler/core/policy_help.h"
+#include "tests/bench/plan_orders.h"
 
 #include "common/base/banned.h"
 
 /* Caps that a user of a peer would try, in 32nds of the cap: as in `hydractl compare`. */
 static const uint32_t cap_shares[] = {32, 24, 16, 12, 8, 6, 4, 3, 2};
 
-static const enum hyd_order orders[] = {HYD_ORDER_NATIVE, HYD_ORDER_HOT_MIDDLE,
-                                        HYD_ORDER_RAMP};
-
-/* The best order of a policy; gives false when it has no plan. */
-static bool best_order(struct hyd_planner *planner, struct hyd_plan_input in,
-                       struct hyd_figures *ret_figures, struct hyd_error *err)
-{
-    bool found = false;
-
-    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
-        const struct hyd_plan *plan = NULL;
-
-        in.options.order = orders[i];
-        if (hyd_planner_plan(planner, &in, &plan, err) != HYD_OK) {
-            return false;
-        }
-        if (!found || plan->figures.step_s < ret_figures->step_s) {
-            *ret_figures = plan->figures;
-        }
-        found = true;
-    }
-    return found;
-}
-
 static double peer_s(struct hyd_planner *planner, const struct hyd_plan_case *c,
                      const char *policy, uint32_t cp)
 {
     struct hyd_plan_input in = c->in;
-    struct hyd_figures figures = {.step_s = 0.0};
+    struct hyd_plan_best best = {0.0, 0.0};
     struct hyd_error err;
 
     in.policy = policy;
     in.options.cp = cp;
-    return best_order(planner, in, &figures, &err) ? figures.step_s : 0.0;
+    return hyd_plan_best_order(planner, in, &best, &err) ? best.step_s : 0.0;
 }
 
 static void measure_megatron(struct hyd_planner *planner, const struct hyd_plan_case *c,
@@ -51,21 +28,21 @@ static void measure_megatron(struct hyd_planner *planner, const struct hyd_plan_
 {
     for (size_t i = 0; i < sizeof cap_shares / sizeof *cap_shares; i++) {
         struct hyd_plan_input in = c->in;
-        struct hyd_figures figures = {.step_s = 0.0};
+        struct hyd_plan_best best = {0.0, 0.0};
         struct hyd_error err;
 
         in.policy = "megatron";
         in.limits.cap_tokens =
             (uint32_t)((uint64_t)c->spec.cap_tokens * cap_shares[i] / 32);
-        if (!best_order(planner, in, &figures, &err)) {
+        if (!hyd_plan_best_order(planner, in, &best, &err)) {
             continue;
         }
         if (i == 0) {
-            gain->megatron_s = figures.step_s;
-            gain->megatron_bubble = figures.bubble.total;
+            gain->megatron_s = best.step_s;
+            gain->megatron_bubble = best.bubble;
         }
-        if (!(gain->tuned_s > 0.0) || figures.step_s < gain->tuned_s) {
-            gain->tuned_s = figures.step_s;
+        if (!(gain->tuned_s > 0.0) || best.step_s < gain->tuned_s) {
+            gain->tuned_s = best.step_s;
             gain->tuned_cap = in.limits.cap_tokens;
         }
     }
@@ -86,6 +63,7 @@ bool hyd_plan_gain(struct hyd_planner *planner, const struct hyd_plan_case *c,
     gain.hydra_microbatches = plan->n_microbatches;
     in.options.degrees = HYD_DEGREES_POW2;
     in.options.cells = HYD_CELLS_EXCLUSIVE;
+    in.options.fallback = HYD_FALLBACK_OFF;
     if (hyd_planner_plan(planner, &in, &plan, err) == HYD_OK) {
         gain.exclusive_s = plan->figures.step_s;
         gain.exclusive_gap = plan->figures.gap;

@@ -20,6 +20,8 @@ add_executable(hydra-bench
   bench/plan_cases.c
   bench/plan_gain.c
   bench/plan_jitter.c
+  bench/plan_orders.c
+  bench/plan_sweep.c
   bench/plan_time.c
   bench/ring_links.c
   bench/ring_overlap.c

@@ -50,7 +50,7 @@ static bool make(struct bench *bench, uint32_t n_microbatches, double theta)
         return false;
     }
     target_s = hyd_target_closed(&bench->sums, &bench->seqs, cells);
-    hyd_degree_choose(&bench->table, &bench->seqs, theta * target_s, bench->row);
+    hyd_degree_choose(&bench->table, &bench->seqs, theta * target_s, 0, bench->row);
     bench->place = (struct hyd_place_in){
         .seqs = &bench->seqs,
         .table = &bench->table,
@@ -351,7 +351,7 @@ static const char *tiny_batches_are_near_the_best(struct hyd_rng *rng, void *ctx
     if (bound_s > best_s * (1 + 1e-9)) {
         return hyd_prop_reason("the bound %g is above the best %g", bound_s, best_s);
     }
-    hyd_degree_choose(&bench->table, &bench->seqs, bound_s, bench->row);
+    hyd_degree_choose(&bench->table, &bench->seqs, bound_s, 0, bench->row);
     if (hyd_place_mixed(&bench->place, &bench->arena, &bench->placement) != HYD_OK) {
         return "no room";
     }

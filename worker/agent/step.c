@@ -353,7 +353,10 @@ static void on_tick(struct hyd_agent_machine *machine, uint64_t now_ms,
     }
     if (machine->heartbeat_ms > 0 && now_ms >= machine->beat_at_ms) {
         (void)push(machine, HYD_AGENT_UP_BEAT);
-        machine->beat_at_ms = now_ms + machine->heartbeat_ms;
+        /* Never later than told, and not in step with the rest of the fleet. */
+        machine->beat_at_ms =
+            now_ms + machine->heartbeat_ms -
+            hyd_rng_below(&machine->rng, (uint32_t)(machine->heartbeat_ms / 8) + 1);
     }
 }
 

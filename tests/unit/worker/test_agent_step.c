@@ -270,6 +270,28 @@ static void agent_step_ends_when_there_is_no_hope(void **state)
     assert_string_equal(play.trace, "attach detach end(denied)");
 }
 
+static void agent_step_beats_in_time_and_not_in_step(void **state)
+{
+    struct play play;
+    uint64_t least_ms = UINT64_MAX;
+    uint64_t most_ms = 0;
+
+    (void)state;
+    start_ready(&play); /* a beat is due every 1000 ms */
+    for (int i = 0; i < 50; i++) {
+        const uint64_t wait_ms = hyd_agent_step_next_ms(&play.machine) - play.now_ms;
+
+        least_ms = i > 0 && wait_ms < least_ms ? wait_ms : least_ms;
+        most_ms = i > 0 && wait_ms > most_ms ? wait_ms : most_ms;
+        play.now_ms += wait_ms;
+        play.trace[0] = '\0';
+        feed(&play, (struct hyd_agent_event){.kind = HYD_AGENT_EV_TICK});
+        assert_string_equal(play.trace, "beat");
+    }
+    assert_true(least_ms >= 875 && most_ms <= 1000);
+    assert_true(most_ms - least_ms > 50);
+}
+
 /* Its certificate may be renewed after the rules were. */
 static void agent_step_comes_back_when_its_proof_is_refused_later(void **state)
 {
@@ -335,6 +357,7 @@ int main(void)
         cmocka_unit_test(agent_step_fails_a_step_that_cannot_be_read),
         cmocka_unit_test(agent_step_attaches_again_with_growing_delays),
         cmocka_unit_test(agent_step_ends_when_there_is_no_hope),
+        cmocka_unit_test(agent_step_beats_in_time_and_not_in_step),
         cmocka_unit_test(agent_step_comes_back_when_its_proof_is_refused_later),
         cmocka_unit_test(agent_step_leaves_after_the_step_that_runs),
         cmocka_unit_test(agent_step_leaves_when_it_cannot_open_its_transport),

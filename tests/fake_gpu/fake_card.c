@@ -19,11 +19,13 @@ static const struct fake_gpu_card sound = {.driver = 13000,
                                            .runtime = 13000,
                                            .n_devices = 64,
                                            .major = 9,
+                                           .shared_bytes = 227 << 10,
                                            .bytes = (size_t)1 << 30};
 static struct fake_gpu_card card = {.driver = 13000,
                                     .runtime = 13000,
                                     .n_devices = 64,
                                     .major = 9,
+                                    .shared_bytes = 227 << 10,
                                     .bytes = (size_t)1 << 30};
 static struct block *blocks;
 static size_t used_bytes, n_left;
@@ -149,7 +151,9 @@ cudaError_t cudaDeviceGetAttribute(int *ret_value, enum cudaDeviceAttr attr, int
     const struct fake_gpu_card now = fake_gpu_card();
 
     (void)device;
-    *ret_value = attr == cudaDevAttrComputeCapabilityMajor ? now.major : now.minor;
+    *ret_value = attr == cudaDevAttrComputeCapabilityMajor   ? now.major
+                 : attr == cudaDevAttrComputeCapabilityMinor ? now.minor
+                                                             : now.shared_bytes;
     return cudaSuccess;
 }
 

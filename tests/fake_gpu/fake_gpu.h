@@ -28,6 +28,7 @@ struct fake_gpu_card {
     int runtime;
     int n_devices;
     int major, minor;
+    int shared_bytes; /* that a block may have */
     size_t bytes; /* of all devices together */
     cudaError_t broken; /* what every stream says from now on */
 };

@@ -200,8 +200,9 @@ static void run_launch(void *ctx)
     free(launch);
 }
 
-int hyd_cuda_kernels_prepare(void)
+int hyd_cuda_kernels_prepare(uint32_t most_shared_bytes)
 {
+    (void)most_shared_bytes;
     return (int)fake_gpu_card().broken;
 }
 

@@ -32,7 +32,8 @@ typedef void (*cudaHostFn_t)(void *arg);
 enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
 enum cudaDeviceAttr {
     cudaDevAttrComputeCapabilityMajor = 75,
-    cudaDevAttrComputeCapabilityMinor = 76
+    cudaDevAttrComputeCapabilityMinor = 76,
+    cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
 };
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };
 

@@ -114,6 +114,34 @@ static void refused_memory_is_described_with_sizes(void **state)
     assert_int_equal(fake_gpu_left(), 0);
 }
 
+/* A card of the same generation with less shared memory keeps the small heads. */
+static void shapes_that_need_too_much_shared_memory_are_refused(void **state)
+{
+    struct hyd_attn_shape shape = {.dtype = HYD_DTYPE_BF16,
+                                   .d = 64,
+                                   .n_heads = 2,
+                                   .n_kv_heads = 1,
+                                   .heads_per_kv = 2,
+                                   .scale = 1.0F};
+    struct fake_gpu_card card = fake_gpu_card();
+    struct hyd_error err = {.text = ""};
+    struct hyd_compute *dev = NULL;
+
+    (void)state;
+    card.minor = 6;
+    card.shared_bytes = 99 << 10;
+    fake_gpu_set_card(&card);
+    dev = open_device();
+    assert_int_equal(cuda->supports(dev, &shape, &err), HYD_OK);
+    shape.d = 256;
+    assert_int_equal(cuda->supports(dev, &shape, &err), HYD_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "head size 256"));
+    assert_non_null(strstr(err.text, "this card has 101376"));
+    shape.dtype = HYD_DTYPE_F32;
+    assert_int_equal(cuda->supports(dev, &shape, &err), HYD_OK);
+    cuda->close(dev);
+}
+
 /* What arm_fd gives becomes readable when the queue is empty, and -1 says it is. */
 static void the_descriptor_tells_when_the_device_is_done(void **state)
 {
@@ -211,6 +239,8 @@ int main(void)
         cmocka_unit_test_setup(open_names_a_device_that_is_not_there, reset),
         cmocka_unit_test_setup(open_gives_everything_back_when_it_fails, reset),
         cmocka_unit_test_setup(refused_memory_is_described_with_sizes, reset),
+        cmocka_unit_test_setup(shapes_that_need_too_much_shared_memory_are_refused,
+                               reset),
         cmocka_unit_test_setup(the_descriptor_tells_when_the_device_is_done, reset),
         cmocka_unit_test_setup(seconds_go_to_whom_they_were_charged_when_enqueued,
                                reset),

@@ -79,8 +79,17 @@ static hyd_status cuda_supports(const struct hyd_compute *dev,
                                 const struct hyd_attn_shape *shape,
                                 struct hyd_error *err)
 {
-    (void)dev;
-    return hyd_attn_check_shape(shape, err);
+    const hyd_status st = hyd_attn_check_shape(shape, err);
+    const uint32_t bytes = st == HYD_OK ? hyd_cuda_run_shared_bytes(shape) : 0;
+
+    if (bytes > dev->shared_bytes) {
+        return hyd_error_field(
+            err, HYD_ERR_UNSUPPORTED, "head_dim",
+            "kernels of head size %u need %u bytes of shared memory, "
+            "this card has %u",
+            shape->d, bytes, dev->shared_bytes);
+    }
+    return st;
 }
 
 static hyd_status launch(void *ctx, enum hyd_cuda_kernel kernel, uint32_t blocks_x,

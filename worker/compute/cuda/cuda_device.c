@@ -63,11 +63,17 @@ static hyd_status check_device(const struct hyd_compute *dev,
 static hyd_status make_parts(struct hyd_compute *dev, struct hyd_error *err)
 {
     cudaError_t code = cudaStreamCreateWithFlags(&dev->stream, cudaStreamNonBlocking);
+    int shared_bytes = 0;
     hyd_status st;
 
     dev->has_stream = code == cudaSuccess;
     if (code == cudaSuccess) {
-        code = (cudaError_t)hyd_cuda_kernels_prepare();
+        code = cudaDeviceGetAttribute(
+            &shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, dev->device);
+    }
+    if (code == cudaSuccess) {
+        dev->shared_bytes = (uint32_t)shared_bytes;
+        code = (cudaError_t)hyd_cuda_kernels_prepare(dev->shared_bytes);
     }
     if (code != cudaSuccess) {
         return hyd_cuda_set_error(err, code, "cannot prepare the CUDA device");

@@ -36,6 +36,7 @@ struct hyd_compute {
     int device;
     cudaStream_t stream;
     bool has_stream;
+    uint32_t shared_bytes; /* that a block may have */
     int news_fd; /* eventfd: the stream has come to a place that arm_fd marked */
     struct hyd_cuda_clock compute, copy;
     size_t card; /* length of the part of `describe` that says which card it is */

@@ -66,7 +66,8 @@ extern "C" {
 #endif
 
 /* launch.cu. 0, or CUDA's error code. `stream` is a cudaStream_t. */
-int hyd_cuda_kernels_prepare(void); /* once a device: room for shared memory */
+/* Once a device: room for shared memory, for kernels that need at most this much. */
+int hyd_cuda_kernels_prepare(uint32_t most_shared_bytes);
 int hyd_cuda_kernels_launch(enum hyd_cuda_kernel kernel, uint32_t blocks_x,
                             uint32_t blocks_y, const void *args, void *stream);
 

@@ -16,12 +16,15 @@ static const void *const function[HYD_CUDA_N_KERNELS] = {
 #undef X
 };
 
-extern "C" int hyd_cuda_kernels_prepare(void)
+extern "C" int hyd_cuda_kernels_prepare(uint32_t most_shared_bytes)
 {
     for (int i = 0; i < HYD_CUDA_N_KERNELS; i++) {
+        const uint32_t bytes = hyd_cuda_kernel_size[i].shared_bytes;
         const cudaError_t e =
-            cudaFuncSetAttribute(function[i], cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 (int)hyd_cuda_kernel_size[i].shared_bytes);
+            bytes > most_shared_bytes
+                ? cudaSuccess
+                : cudaFuncSetAttribute(
+                      function[i], cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
 
         if (e != cudaSuccess) {
             return (int)e;

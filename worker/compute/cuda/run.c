@@ -64,6 +64,20 @@ static const struct family *family_of(const struct hyd_attn_shape *shape)
     return &fp32_family;
 }
 
+uint32_t hyd_cuda_run_shared_bytes(const struct hyd_attn_shape *shape)
+{
+    const struct family *f = family_of(shape);
+    uint32_t most = hyd_cuda_kernel_size[f->forward].shared_bytes;
+    uint32_t other = hyd_cuda_kernel_size[f->backward_q].shared_bytes;
+
+    most = other > most ? other : most;
+    for (uint32_t i = 0; i < f->n_backward_kv; i++) {
+        other = hyd_cuda_kernel_size[f->backward_kv[i]].shared_bytes;
+        most = other > most ? other : most;
+    }
+    return most;
+}
+
 static struct hyd_cuda_shape shape_of(const struct hyd_attn_shape *s, size_t lse_stride)
 {
     return (struct hyd_cuda_shape){.n_heads = s->n_heads,

@@ -19,6 +19,9 @@ struct hyd_cuda_launcher {
     void *ctx;
 };
 
+/* Shared memory that a block needs at most for this shape; not every card has as much. */
+uint32_t hyd_cuda_run_shared_bytes(const struct hyd_attn_shape *shape);
+
 hyd_status hyd_cuda_run_forward(const struct hyd_cuda_launcher *launcher,
                                 const struct hyd_attn_forward *args);
 hyd_status hyd_cuda_run_backward(const struct hyd_cuda_launcher *launcher,

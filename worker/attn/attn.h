@@ -58,7 +58,9 @@
 /* What the arena is sized for. */
 struct hyd_attn_limits {
     uint32_t cell_tokens; /* cap C: sum of l/d over the sequences of a cell */
-    uint32_t split_seqs; /* sequences of a cell with d > 1; each may hold 2 rows more */
+    /* Sequences of a cell with d > 1; each may hold 2 rows more, and be a part with a
+     * place of its own (schedule.h). */
+    uint32_t split_seqs;
     uint32_t max_u; /* largest Ulysses degree; <= min(16, n_heads) */
     uint32_t max_r; /* largest ring degree; 0: any. 1 saves the buffers of rings */
     bool dense; /* tensors have no gaps between rows: with u = 1 nothing is copied */
@@ -97,7 +99,7 @@ struct hyd_attn_figures {
     uint64_t sent_bytes;
     uint64_t received_bytes;
     /* Received bytes whose wait found them missing: not hidden behind compute. Their
-     * seconds are wait_s. */
+     * seconds are wait_s. With several parts under way a wait is for one of them. */
     uint64_t exposed_bytes;
     uint64_t pairs; /* visible (query, key) pairs times local q heads, forward */
 };

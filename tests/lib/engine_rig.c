@@ -337,8 +337,9 @@ static const char *run_step(struct hyd_rig *rig, struct rig_rank *rank, uint32_t
     const char *why = NULL;
 
     for (uint32_t i = 0; i < n_ranks; i++) {
-        const char *failure = rig_open(rig, &rank[i], i, &hyd_transport_self,
-                                       rig_open_self(rig, i, epoch));
+        const char *failure = rig_open(
+            rig, &rank[i], i, rig->net != NULL ? rig->net : &hyd_transport_self,
+            rig_open_self(rig, i, epoch));
 
         why = why == NULL ? failure : why;
     }

@@ -47,6 +47,7 @@ struct hyd_rig {
     bool dout_strided; /* of dout only */
     bool chaos;
     unsigned device_lag; /* naive only */
+    const struct hyd_transport_ops *net; /* NULL: self; else self behind other calls */
     struct hyd_attn_slices slices;
     float amplitude; /* of q; 1 is usual */
     double tolerance; /* relative to the largest value of the tensor */

@@ -8,6 +8,7 @@
 #include "tests/lib/test.h"
 #include "worker/attn/merge.h"
 #include "worker/attn/order.h"
+#include "worker/transport/self/transport_self.h"
 
 static const uint32_t ranks[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 static const uint32_t ids[] = {0, 1, 2, 3};
@@ -244,6 +245,75 @@ static void trap_20_a_post_never_exceeds_what_one_launch_takes(void **state)
     assert_true(figures.most_messages < 16 && figures.n_messages > 0);
 }
 
+/* self, but with room for two groups under way; it refuses a third as NCCL's queue does. */
+enum { NARROW_GROUPS = 2 };
+
+static struct {
+    const struct hyd_transport *transport;
+    const struct hyd_op_group *group[NARROW_GROUPS];
+} narrow[HYD_RIG_MAX_RANKS];
+static size_t n_refused;
+
+static size_t seat_of(const struct hyd_transport *transport)
+{
+    size_t i = 0;
+
+    while (narrow[i].transport != NULL && narrow[i].transport != transport) {
+        i++;
+    }
+    narrow[i].transport = transport;
+    return i;
+}
+
+static hyd_status narrow_post(struct hyd_transport *transport, const struct hyd_op *op,
+                              size_t n_ops, struct hyd_op_group *group)
+{
+    const size_t seat = seat_of(transport);
+
+    for (size_t i = 0; i < NARROW_GROUPS; i++) {
+        if (narrow[seat].group[i] == NULL) {
+            narrow[seat].group[i] = group;
+            return hyd_transport_self.post_group(transport, op, n_ops, group);
+        }
+    }
+    n_refused++;
+    return HYD_ERR_LIMIT;
+}
+
+static hyd_status narrow_test(struct hyd_transport *transport,
+                              struct hyd_op_group *group, bool *ret_done)
+{
+    const size_t seat = seat_of(transport);
+    const hyd_status st = hyd_transport_self.test(transport, group, ret_done);
+
+    for (size_t i = 0; i < NARROW_GROUPS; i++) {
+        if (*ret_done && narrow[seat].group[i] == group) {
+            narrow[seat].group[i] = NULL;
+        }
+    }
+    return st;
+}
+
+static void trap_20_a_full_queue_is_waited_for(void **state)
+{
+    static const uint32_t pair[][2] = {{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}};
+    struct hyd_rig rig = rig_of(4, 4, 2);
+    struct hyd_transport_ops ops = hyd_transport_self;
+
+    (void)state;
+    ops.post_group = narrow_post;
+    ops.test = narrow_test;
+    rig.net = &ops;
+    for (size_t i = 0; i < 6; i++) {
+        hyd_rig_add_group(&rig.plan, 0, 2, 1, pair[i]);
+        hyd_rig_add_seq(&rig.plan, 20 + (uint32_t)i);
+    }
+    memset(narrow, 0, sizeof narrow);
+    n_refused = 0;
+    expect_right(&rig);
+    assert_true(n_refused > 0);
+}
+
 static void trap_21_more_groups_do_not_take_more_memory(void **state)
 {
     enum { N = 8, TOKENS = 16000 };
@@ -306,6 +376,7 @@ int main(void)
         cmocka_unit_test(trap_16_kv_heads_are_tiled_and_never_repeated),
         cmocka_unit_test(trap_19_groups_change_from_microbatch_to_microbatch),
         cmocka_unit_test(trap_20_a_post_never_exceeds_what_one_launch_takes),
+        cmocka_unit_test(trap_20_a_full_queue_is_waited_for),
         cmocka_unit_test(trap_21_more_groups_do_not_take_more_memory),
         cmocka_unit_test(trap_22_a_lost_rank_ends_everybodys_wait),
     };

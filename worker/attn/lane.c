@@ -138,37 +138,6 @@ hyd_status hyd_lane_test(struct hyd_attn *attn)
     return st;
 }
 
-static hyd_status post(struct hyd_attn *attn, struct hyd_lane *lane,
-                       struct hyd_error *err)
-{
-    struct hyd_op op[HYD_PROGRAM_MAX_MESSAGES];
-    struct hyd_attn_figures *figures = hyd_lane_figures(attn, lane);
-    hyd_status st;
-
-    for (uint32_t i = 0; i < lane->op.n_messages; i++) {
-        const struct hyd_program_message *message = &lane->op.message[i];
-        struct hyd_buf buf = hyd_lane_region(attn, lane, message->region,
-                                             message->offset_bytes, message->bytes);
-
-        op[i] = (struct hyd_op){message->kind, message->peer, buf.at, buf.bytes};
-    }
-    memset(&lane->part->posted, 0, sizeof lane->part->posted);
-    st = attn->net->post_group(attn->transport, op, lane->op.n_messages,
-                               &lane->part->posted);
-    if (st != HYD_OK) {
-        return hyd_error_set(
-            err, st, "rank %u cannot post the %s messages of group %zu", attn->rank,
-            hyd_program_phase_name(lane->op.phase), lane->part->group);
-    }
-    if (figures != NULL) {
-        figures->sent_bytes += lane->op.sent_bytes;
-        figures->received_bytes += lane->op.received_bytes;
-    }
-    lane->part->in_flight = true;
-    lane->has_op = false;
-    return HYD_OK;
-}
-
 static double now_s(const struct hyd_attn *attn)
 {
     const struct hyd_attn_clock *clock = &attn->config.clock;
@@ -199,6 +168,62 @@ static void unblock(struct hyd_attn *attn, struct hyd_lane *lane)
     lane->blocked = false;
 }
 
+static hyd_status lost(const struct hyd_attn *attn, const struct hyd_lane *lane,
+                       hyd_status st, struct hyd_error *err)
+{
+    return hyd_error_set(err, st, "rank %u, %s of group %zu, ring step %u: %s, peer %u",
+                         attn->rank, hyd_program_phase_name(lane->op.phase),
+                         lane->part->group, lane->op.ring_step, hyd_status_name(st),
+                         lane->part->posted.failed_peer);
+}
+
+static hyd_status post(struct hyd_attn *attn, struct hyd_lane *lane,
+                       enum hyd_lane_result *ret_result, struct hyd_error *err)
+{
+    struct hyd_op op[HYD_PROGRAM_MAX_MESSAGES];
+    struct hyd_attn_figures *figures = hyd_lane_figures(attn, lane);
+    hyd_status st;
+
+    for (uint32_t i = 0; i < lane->op.n_messages; i++) {
+        const struct hyd_program_message *message = &lane->op.message[i];
+        struct hyd_buf buf = hyd_lane_region(attn, lane, message->region,
+                                             message->offset_bytes, message->bytes);
+
+        op[i] = (struct hyd_op){message->kind, message->peer, buf.at, buf.bytes};
+    }
+    memset(&lane->part->posted, 0, sizeof lane->part->posted);
+    st = attn->net->post_group(attn->transport, op, lane->op.n_messages,
+                               &lane->part->posted);
+    if (st == HYD_ERR_LIMIT && hyd_lane_in_flight(attn)) {
+        /* The transport's queue is full. What is done may not be taken out yet: look, and
+         * if it is still full, news will come of what is under way. */
+        (void)attn->net->progress(attn->transport);
+        st = hyd_lane_test(attn);
+        if (st != HYD_OK) {
+            return lost(attn, lane, st, err);
+        }
+        st = attn->net->post_group(attn->transport, op, lane->op.n_messages,
+                                   &lane->part->posted);
+        if (st == HYD_ERR_LIMIT) {
+            *ret_result = HYD_LANE_NETWORK;
+            return HYD_OK;
+        }
+    }
+    unblock(attn, lane);
+    if (st != HYD_OK) {
+        return hyd_error_set(
+            err, st, "rank %u cannot post the %s messages of group %zu", attn->rank,
+            hyd_program_phase_name(lane->op.phase), lane->part->group);
+    }
+    if (figures != NULL) {
+        figures->sent_bytes += lane->op.sent_bytes;
+        figures->received_bytes += lane->op.received_bytes;
+    }
+    lane->part->in_flight = true;
+    lane->has_op = false;
+    return HYD_OK;
+}
+
 static hyd_status wait_for(struct hyd_attn *attn, struct hyd_lane *lane,
                            enum hyd_lane_result *ret_result, struct hyd_error *err)
 {
@@ -219,10 +244,7 @@ static hyd_status wait_for(struct hyd_attn *attn, struct hyd_lane *lane,
     unblock(attn, lane);
     part->in_flight = false;
     if (st != HYD_OK) {
-        return hyd_error_set(
-            err, st, "rank %u, %s of group %zu, ring step %u: %s, peer %u", attn->rank,
-            hyd_program_phase_name(lane->op.phase), part->group, lane->op.ring_step,
-            hyd_status_name(st), part->posted.failed_peer);
+        return lost(attn, lane, st, err);
     }
     lane->has_op = false;
     return HYD_OK;
@@ -296,7 +318,7 @@ static hyd_status run_op(struct hyd_attn *attn, struct hyd_lane *lane,
             *ret_result = HYD_LANE_DEVICE;
             return HYD_OK;
         }
-        return st == HYD_OK ? post(attn, lane, err) : st;
+        return st == HYD_OK ? post(attn, lane, ret_result, err) : st;
     case HYD_PROGRAM_COMPUTE:
         st = hyd_compute_run(attn, lane, slice_flop);
         break;

@@ -163,7 +163,8 @@ static void compute_masks_tiles_that_the_edge_just_touches(void **state)
                       (struct hyd_attn_unit){{0, 66, 192 + off}, {{0, 260, 0}}, 1});
         attn_drive_case(&on, &far);
         window.shape.see = HYD_SEE_WINDOW;
-        window.shape.window_tokens = 75 + off;
+        /* then wide enough for whole tiles of kv rows to lie inside */
+        window.shape.window_tokens = off == 65 ? 180 : off == 64 ? 193 : 75 + off;
         attn_case_add(&window, (struct hyd_attn_unit){{0, off, 290}, {{0, 300, 0}}, 1});
         attn_drive_case(&on, &window);
     }

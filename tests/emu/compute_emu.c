@@ -16,6 +16,7 @@ enum { MAX_BUFFERS = 32 };
 struct hyd_compute {
     struct hyd_buf buffer[MAX_BUFFERS];
     uint64_t n_launches;
+    struct hyd_fused fused;
     bool counts;
     struct emu_traffic traffic[HYD_CUDA_N_KERNELS];
 };
@@ -34,6 +35,7 @@ static hyd_status emu_open(const struct hyd_compute_config *config,
     (void)config;
     (void)err;
     *ret_dev = &the_device;
+    (void)compute_emu_use(NULL, (struct hyd_fused_say){NULL, NULL});
     return HYD_OK;
 }
 
@@ -110,17 +112,13 @@ static size_t emu_scratch_bytes(const struct hyd_compute *dev,
                                 const struct hyd_attn_shape *shape, uint32_t max_q_rows,
                                 uint32_t max_kv_rows)
 {
-    (void)dev;
-    (void)shape;
-    (void)max_q_rows;
     (void)max_kv_rows;
-    return 0;
+    return hyd_fused_scratch_bytes(&dev->fused, shape, max_q_rows);
 }
 
 static hyd_status emu_set_scratch(struct hyd_compute *dev, struct hyd_buf scratch)
 {
-    (void)dev;
-    (void)scratch;
+    dev->fused.scratch = scratch;
     return HYD_OK;
 }
 
@@ -173,13 +171,34 @@ static struct hyd_cuda_launcher launcher_of(struct hyd_compute *dev)
     return (struct hyd_cuda_launcher){emu_launch_kernel, dev};
 }
 
+static hyd_status emu_own_forward(struct hyd_compute *dev,
+                                  const struct hyd_attn_forward *args)
+{
+    const struct hyd_cuda_launcher launcher = launcher_of(dev);
+
+    return hyd_cuda_run_forward(&launcher, args);
+}
+
+const struct hyd_fused *compute_emu_use(const struct hyd_fused_library *library,
+                                        struct hyd_fused_say say)
+{
+    the_device.fused =
+        (struct hyd_fused){.library = library,
+                           .device = {&compute_emu, &the_device, emu_own_forward,
+                                      launcher_of(&the_device)},
+                           .say = say};
+    return &the_device.fused;
+}
+
 static hyd_status emu_attn_forward(struct hyd_compute *dev,
                                    const struct hyd_attn_forward *args)
 {
-    const struct hyd_cuda_launcher launcher = launcher_of(dev);
     hyd_status st = hyd_attn_check_forward(args, HYD_MEM_CUDA, NULL);
 
-    return st == HYD_OK ? hyd_cuda_run_forward(&launcher, args) : st;
+    if (st == HYD_OK) {
+        st = hyd_fused_prepare(&dev->fused, &args->shape);
+    }
+    return st == HYD_OK ? hyd_fused_forward(&dev->fused, args) : st;
 }
 
 static hyd_status emu_attn_backward(struct hyd_compute *dev,

@@ -12,9 +12,15 @@
 
 #include "tests/emu/emu.h"
 #include "worker/compute/compute.h"
+#include "worker/compute/cuda/fused.h"
 #include "worker/compute/cuda/kernels.h"
 
 extern const struct hyd_compute_ops compute_emu;
+
+/* A library for unmasked rectangles from now on, judged anew; NULL: none. The device's
+ * state of it is lent until the next call. */
+const struct hyd_fused *compute_emu_use(const struct hyd_fused_library *library,
+                                        struct hyd_fused_say say);
 
 /* What launches of a kernel asked of memory since counting was switched on. */
 void compute_emu_count(bool on);

@@ -145,6 +145,16 @@ static void declare_delta(const struct buffers *buffers, const void *args)
     declare(buffers, a->delta, true);
 }
 
+static void declare_merge(const struct buffers *buffers, const void *args)
+{
+    const struct hyd_cuda_merge *a = args;
+
+    declare(buffers, a->part, false);
+    declare(buffers, a->part_lse, false);
+    declare(buffers, a->o, true);
+    declare(buffers, a->lse, true);
+}
+
 static void declare_copies(const struct buffers *buffers, const void *args)
 {
     const struct hyd_cuda_copies *a = args;

@@ -95,6 +95,7 @@ void hyd_load2(float *x, const float *global);
 void hyd_store2(float *global, float x, float y);
 hyd_bf16 hyd_load_bf16(const hyd_bf16 *global);
 void hyd_store_bf16(hyd_bf16 *global, hyd_bf16 x);
+uint32_t hyd_load_u32(const uint32_t *global);
 void hyd_store_u32(uint32_t *global, uint32_t x);
 void hyd_copy_bytes(unsigned char *to, const unsigned char *from, uint32_t bytes);
 float hyd_shared_load(const float *shared);

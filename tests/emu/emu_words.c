@@ -215,6 +215,12 @@ void hyd_store_bf16(hyd_bf16 *global, hyd_bf16 x)
     *global = x;
 }
 
+uint32_t hyd_load_u32(const uint32_t *global)
+{
+    emu_touch_global(SITE, global, 4, false);
+    return *global;
+}
+
 void hyd_store_u32(uint32_t *global, uint32_t x)
 {
     emu_touch_global(SITE, global, 4, true);

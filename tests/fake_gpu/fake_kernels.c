@@ -2,11 +2,13 @@
  * worker/compute/compute.h and through the CPU backend, on the stream's thread. What a
  * backward_q launch is asked for is the whole backward; the launches for dk and dv that
  * follow it check that they belong to it. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/check.h"
 #include "tests/fake_gpu/fake_gpu.h"
+#include "worker/compute/bf16.h"
 #include "worker/compute/cuda/kernels.h"
 
 extern const struct hyd_compute_ops hyd_compute_cpu;
@@ -162,8 +164,33 @@ static void run_copies(enum hyd_cuda_kernel kernel, const struct hyd_cuda_copies
     helper_close(&helper);
 }
 
+static void merge_row(const struct hyd_cuda_merge *a, size_t row, size_t head)
+{
+    const size_t d = a->shape.d, part = row * a->shape.n_heads + head;
+    const uint16_t *from = (const uint16_t *)a->part + part * d;
+    float *o = a->o + ((a->q_row + row) * a->shape.n_heads + head) * d;
+    float *lse = a->lse + head * a->shape.lse_stride + a->q_row + row;
+    const float here = a->part_lse[part], top = fmaxf(*lse, here);
+    const float old = isinf(*lse) ? 0.0f : expf(*lse - top), fresh = expf(here - top);
+
+    for (size_t c = 0; c < d; c++) {
+        o[c] = ((old > 0.0f ? o[c] * old : 0.0f) + hyd_bf16_decode(from[c]) * fresh) /
+               (old + fresh);
+    }
+    *lse = top + logf(old + fresh);
+}
+
+static void run_merge(const struct hyd_cuda_merge *a)
+{
+    for (size_t row = 0; row < a->n_rows; row++) {
+        for (size_t head = 0; head < a->shape.n_heads; head++) {
+            merge_row(a, row, head);
+        }
+    }
+}
+
 /* The kinds of arguments, by the names that the list of kernels uses. */
-enum args_type { forward, backward, delta, copies };
+enum args_type { forward, backward, delta, merge, copies };
 
 static const enum args_type type_of[HYD_CUDA_N_KERNELS] = {
 #define X(name, type) type,
@@ -192,6 +219,9 @@ static void run_launch(void *ctx)
         break;
     case delta:
         run_delta(args);
+        break;
+    case merge:
+        run_merge(args);
         break;
     case copies:
         run_copies(launch->kernel, args);

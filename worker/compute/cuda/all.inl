@@ -5,6 +5,7 @@
 #include "worker/compute/cuda/tile.inl"
 
 #include "worker/compute/cuda/attn_fp32.inl"
+#include "worker/compute/cuda/merge.inl"
 #include "worker/compute/cuda/move.inl"
 
 #define HYD_D 64

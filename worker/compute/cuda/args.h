@@ -62,6 +62,16 @@ struct hyd_cuda_delta {
     uint32_t n_rows;
 };
 
+/* part, part_lse: of rows 0 to n_rows - 1, [rows][n_heads][d] bf16 and [rows][n_heads];
+ * o, lse: of the whole tensor, whose row q_row is their row 0. */
+struct hyd_cuda_merge {
+    struct hyd_cuda_shape shape;
+    const void *part;
+    const float *part_lse;
+    float *o, *lse;
+    uint32_t q_row, n_rows;
+};
+
 /* For copy, round and add; block y does copy y. */
 struct hyd_cuda_copies {
     unsigned char *dst;

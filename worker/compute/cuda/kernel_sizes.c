@@ -41,6 +41,7 @@ const struct hyd_cuda_kernel_size hyd_cuda_kernel_size[HYD_CUDA_N_KERNELS] = {
     PLAIN(backward_q_fp32, 128, 4) /* */
     PLAIN(backward_kv_fp32, 128, 4) /* */
     PLAIN(delta, 128, 4) /* */
+    PLAIN(merge, 128, 4) /* */
     PLAIN(copy, 256, 0) /* */
     PLAIN(round, 256, 0) /* */
     PLAIN(add, 256, 0)};

@@ -43,7 +43,8 @@
     X(delta, delta)               \
     X(copy, copies)               \
     X(round, copies)              \
-    X(add, copies)
+    X(add, copies)                \
+    X(merge, merge)
 
 enum hyd_cuda_kernel {
 #define X(name, type) HYD_CUDA_KERNEL_##name,

@@ -193,6 +193,11 @@ HYD_DEVICE void hyd_store_bf16(hyd_bf16 *global, hyd_bf16 x)
     *global = x;
 }
 
+HYD_DEVICE uint32_t hyd_load_u32(const uint32_t *global)
+{
+    return *global;
+}
+
 HYD_DEVICE void hyd_store_u32(uint32_t *global, uint32_t x)
 {
     *global = x;

@@ -5,4 +5,5 @@
 #include "worker/compute/cuda/tile.inl"
 
 #include "worker/compute/cuda/attn_fp32.inl"
+#include "worker/compute/cuda/merge.inl"
 #include "worker/compute/cuda/move.inl"

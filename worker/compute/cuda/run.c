@@ -220,6 +220,26 @@ hyd_status hyd_cuda_run_delta(const struct hyd_cuda_launcher *launcher,
                             (args->n_rows + rows - 1) / rows, args->shape.n_heads, &a);
 }
 
+hyd_status hyd_cuda_run_merge(const struct hyd_cuda_launcher *launcher,
+                              const struct hyd_attn_forward *args, struct hyd_rows q,
+                              const void *o, const float *lse)
+{
+    const uint32_t rows = hyd_cuda_kernel_size[HYD_CUDA_KERNEL_merge].rows;
+    const struct hyd_cuda_merge a = {.shape = shape_of(&args->shape, args->lse_stride),
+                                     .part = o,
+                                     .part_lse = lse,
+                                     .o = args->o_acc.at,
+                                     .lse = args->lse.at,
+                                     .q_row = q.row,
+                                     .n_rows = q.n};
+
+    if (q.n == 0) {
+        return HYD_OK;
+    }
+    return launcher->launch(launcher->ctx, HYD_CUDA_KERNEL_merge,
+                            (q.n + rows - 1) / rows, args->shape.n_heads, &a);
+}
+
 hyd_status hyd_cuda_run_copies(const struct hyd_cuda_launcher *launcher,
                                enum hyd_cuda_kernel kernel, struct hyd_buf dst,
                                struct hyd_buf src, const struct hyd_copy *copy,

@@ -28,6 +28,11 @@ hyd_status hyd_cuda_run_backward(const struct hyd_cuda_launcher *launcher,
                                  const struct hyd_attn_backward *args);
 hyd_status hyd_cuda_run_delta(const struct hyd_cuda_launcher *launcher,
                               const struct hyd_attn_delta *args);
+/* A partial result of rows q, from elsewhere, joins o_acc and lse: o [q.n][n_heads][d] bf16,
+ * lse [q.n][n_heads]. */
+hyd_status hyd_cuda_run_merge(const struct hyd_cuda_launcher *launcher,
+                              const struct hyd_attn_forward *args, struct hyd_rows q,
+                              const void *o, const float *lse);
 /* kernel: copy, round or add. Sums are launched one by one: two may add to one place. */
 hyd_status hyd_cuda_run_copies(const struct hyd_cuda_launcher *launcher,
                                enum hyd_cuda_kernel kernel, struct hyd_buf dst,

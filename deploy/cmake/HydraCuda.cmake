@@ -7,6 +7,7 @@ set(HYDRA_CUDA_ARCH "80;90" CACHE STRING
 
 set(HYD_CUDA OFF)
 set(HYD_NCCL OFF)
+set(HYD_CUDNN OFF)
 set(why "HYDRA_GPU=OFF")
 
 # nvcc also wants a C++ compiler: ask it once for an empty program.
@@ -35,6 +36,11 @@ if(NOT HYDRA_GPU STREQUAL "OFF")
     set(why "nvcc compiles nothing here")
   endif()
   if(HYD_CUDA)
+    # cuDNN is loaded when it is asked for; to build, its headers are enough.
+    find_path(CUDNN_INCLUDE_DIR cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+    if(CUDNN_INCLUDE_DIR)
+      set(HYD_CUDNN ON)
+    endif()
     set(why "no NCCL")
     find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
     find_library(NCCL_LIB nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
@@ -51,7 +57,7 @@ if(NOT HYDRA_GPU STREQUAL "OFF")
   endif()
 endif()
 if(HYD_CUDA AND HYD_NCCL)
-  message(STATUS "GPU parts: CUDA ${CUDAToolkit_VERSION} for sm_${HYDRA_CUDA_ARCH}, NCCL ${NCCL_LIB}")
+  message(STATUS "GPU parts: CUDA ${CUDAToolkit_VERSION} for sm_${HYDRA_CUDA_ARCH}, NCCL ${NCCL_LIB}, cuDNN ${HYD_CUDNN}")
 else()
   message(STATUS "GPU parts: CUDA kernels ${HYD_CUDA}, NCCL ${HYD_NCCL} (${why})")
 endif()

@@ -57,3 +57,20 @@ set_tests_properties(conform.cuda_mutations conform.cuda_mutations_all PROPERTIE
 hydra_add_script(builds ptxas builds/ptxas.py)
 hydra_add_script(builds ptxas_all builds/ptxas.py ARGS --all TIMEOUT 900)
 set_tests_properties(builds.ptxas_all PROPERTIES LABELS "builds;long")
+hydra_add_test(unit worker cuda_fused TIMEOUT 300 LIBS hydra_compute emu_kernels)
+target_sources(unit_worker_cuda_fused PRIVATE ${conform_files} ${emu_files})
+set_source_files_properties(unit/worker/test_cuda_fused.c PROPERTIES COMPILE_OPTIONS
+  "-O2;-fno-sanitize=all")
+set_target_properties(unit_worker_cuda_fused PROPERTIES ENABLE_EXPORTS ON)
+target_link_options(unit_worker_cuda_fused PRIVATE -Wl,--enable-new-dtags)
+# Does cuDNN take our graph? Asked with the toolkit's stub of the driver, without a card.
+# cuDNN keeps what it allocates.
+if(HYD_CUDNN AND EXISTS ${CUDAToolkit_LIBRARY_DIR}/stubs/libcuda.so)
+  hydra_add_test(unit worker cudnn_graph LIBS hydra_compute)
+  target_include_directories(unit_worker_cudnn_graph SYSTEM PRIVATE ${CUDNN_INCLUDE_DIR})
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/tests/stub)
+  file(CREATE_LINK ${CUDAToolkit_LIBRARY_DIR}/stubs/libcuda.so
+    ${CMAKE_BINARY_DIR}/tests/stub/libcuda.so.1 SYMBOLIC)
+  set_property(TEST unit.worker.cudnn_graph APPEND PROPERTY ENVIRONMENT
+    LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/stub ASAN_OPTIONS=detect_leaks=0)
+endif()

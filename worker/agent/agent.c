@@ -70,7 +70,7 @@ static hyd_status copy_config(struct hyd_agent *agent,
     const char **text[] = {
         &own->connect,    &own->tls_ca, &own->tls_cert, &own->tls_key,
         &own->token_file, &own->job,    &own->node,     &own->transport,
-        &own->links,      &own->isa,    &own->compute,
+        &own->links,      &own->isa,    &own->compute,  &own->fused,
     };
     hyd_status st = HYD_OK;
 

@@ -60,6 +60,7 @@ struct hyd_agent_config {
     const char *transport; /* NULL: "auto" */
     const char *links; /* ucx: see transport.h; NULL: the usual ones */
     const char *isa; /* cpu; NULL: "auto" */
+    const char *fused; /* cuda: "off" or "cudnn"; NULL: "off" */
     struct hyd_log *log; /* NULL: silent */
     uint32_t n_ranks; /* local ranks, 1..64 */
     uint32_t first_rank; /* with fix_first_rank: world rank of local rank 0 */

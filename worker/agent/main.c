@@ -103,6 +103,7 @@ static hyd_status make_agent(const struct hyd_worker_settings *set, bool fix_fir
         .transport = hyd_worker_transport_name(set->transport),
         .links = given(set->links),
         .isa = hyd_worker_isa_name(set->isa),
+        .fused = hyd_worker_fused_name(set->fused),
         .dense = true,
         .n_threads = (uint32_t)set->threads_per_rank,
         .log = log,

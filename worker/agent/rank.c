@@ -177,6 +177,13 @@ static uint32_t threads(const struct hyd_agent_config *config)
     return cores > (long)config->n_ranks ? (uint32_t)cores / config->n_ranks : 1;
 }
 
+static void say_news(void *ctx, const char *line)
+{
+    struct hyd_log *log = ctx;
+
+    hyd_log_info(log, "device says", "line='%s'", line);
+}
+
 hyd_status hyd_agent_rank_open_device(struct hyd_agent_rank *rank,
                                       struct hyd_error *err)
 {
@@ -185,6 +192,9 @@ hyd_status hyd_agent_rank_open_device(struct hyd_agent_rank *rank,
         .device = (int)rank->local,
         .n_threads = threads(&agent->config),
         .isa = agent->config.isa,
+        .fused = agent->config.fused,
+        .say = say_news,
+        .say_ctx = agent->config.log,
         .alloc = agent->alloc,
     };
     hyd_status st = HYD_OK;

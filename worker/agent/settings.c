@@ -7,6 +7,7 @@
 
 static const char *const compute_word[] = {"auto", "cpu", "cuda"};
 static const char *const transport_word[] = {"auto", "ucx", "nccl", "self"};
+static const char *const fused_word[] = {"off", "cudnn"};
 static const char *const isa_word[] = {"auto", "sse2", "avx2", "avx512"};
 
 const struct hyd_setting hyd_worker_setting[] = {
@@ -33,6 +34,9 @@ const struct hyd_setting hyd_worker_setting[] = {
      "Transports that UCX may use; empty: posix,tcp,self.", HYD_SETTING_TEXT, false, 0},
     {"isa", AT(isa), "auto", 0, 0, "auto|sse2|avx2|avx512", NULL,
      "Instructions of the CPU kernels; auto takes the best that this machine has.",
+     HYD_SETTING_CHOICE, false, 0},
+    {"fused", AT(fused), "off", 0, 0, "off|cudnn", NULL,
+     "Library for unmasked forwards on a GPU, where its results prove right.",
      HYD_SETTING_CHOICE, false, 0},
     {"threads_per_rank", AT(threads_per_rank), "0", 0, 1024, NULL, "N",
      "Threads that compute for a rank; 0: cores / ranks, at least 1.",
@@ -85,6 +89,11 @@ const char *hyd_worker_compute_name(int choice)
 const char *hyd_worker_transport_name(int choice)
 {
     return transport_word[choice];
+}
+
+const char *hyd_worker_fused_name(int choice)
+{
+    return fused_word[choice];
 }
 
 const char *hyd_worker_isa_name(int choice)

@@ -22,6 +22,7 @@ struct hyd_worker_settings {
     int transport;
     const char *links;
     int isa;
+    int fused;
     uint64_t threads_per_rank;
     int verify;
     const char *tls_ca;
@@ -45,6 +46,7 @@ extern const size_t hyd_n_worker_settings;
 const char *hyd_worker_compute_name(int choice);
 const char *hyd_worker_transport_name(int choice);
 const char *hyd_worker_isa_name(int choice);
+const char *hyd_worker_fused_name(int choice);
 
 hyd_status hyd_worker_settings_check(const void *values, struct hyd_error *err);
 

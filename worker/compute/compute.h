@@ -149,6 +149,11 @@ struct hyd_compute_config {
     int device; /* index; CPU ignores it */
     uint32_t n_threads; /* CPU: 1 = no pool */
     const char *isa; /* CPU: "auto", "sse2", "avx2", "avx512"; NULL is auto */
+    /* CUDA: library for forwards without a mask, "cudnn"; "off" or NULL: our kernels */
+    const char *fused;
+    /* News for a log, rare: the verdict on a shape. NULL: silent. */
+    void (*say)(void *ctx, const char *line);
+    void *say_ctx;
     const struct hyd_alloc *alloc; /* of the object and mem_alloc; NULL: the system's */
 };
 

@@ -1,5 +1,6 @@
 /* compute_cuda.c - the CUDA backend of worker/compute/compute.h: ops on the stream. What is
  * launched is decided in run.c; the object and its memory are in cuda_device.c. */
+#include <string.h>
 #include <sys/eventfd.h>
 
 #include "worker/compute/attn_check.h"
@@ -61,17 +62,13 @@ static size_t cuda_scratch_bytes(const struct hyd_compute *dev,
                                  const struct hyd_attn_shape *shape,
                                  uint32_t max_q_rows, uint32_t max_kv_rows)
 {
-    (void)dev;
-    (void)shape;
-    (void)max_q_rows;
     (void)max_kv_rows;
-    return 0;
+    return hyd_fused_scratch_bytes(&dev->fused, shape, max_q_rows);
 }
 
 static hyd_status cuda_set_scratch(struct hyd_compute *dev, struct hyd_buf scratch)
 {
-    (void)dev;
-    (void)scratch;
+    dev->fused.scratch = scratch;
     return HYD_OK;
 }
 
@@ -101,17 +98,69 @@ static hyd_status launch(void *ctx, enum hyd_cuda_kernel kernel, uint32_t blocks
         kernel, blocks_x, blocks_y, args, dev->stream));
 }
 
+static hyd_status own_forward(struct hyd_compute *dev,
+                              const struct hyd_attn_forward *args)
+{
+    const struct hyd_cuda_launcher launcher = {launch, dev};
+
+    return hyd_cuda_run_forward(&launcher, args);
+}
+
+static hyd_status open_library(struct hyd_compute *dev,
+                               const struct hyd_compute_config *config,
+                               struct hyd_error *err)
+{
+    const char *name = config->fused != NULL ? config->fused : "off";
+    hyd_status st;
+
+    dev->fused = (struct hyd_fused){
+        .device = {&hyd_compute_cuda, dev, own_forward, {launch, dev}},
+        .say = {config->say, config->say_ctx}};
+    if (strcmp(name, "off") == 0) {
+        return HYD_OK;
+    }
+    if (strcmp(name, "cudnn") != 0) {
+        return hyd_error_field(err, HYD_ERR_INVALID, "fused",
+                               "'%s' is no library; there are off and cudnn", name);
+    }
+    st = hyd_cudnn_open(dev->stream, dev->alloc, &dev->cudnn, &dev->library, err);
+    if (st == HYD_OK) {
+        dev->fused.library = &dev->library;
+    }
+    return st;
+}
+
+static hyd_status cuda_open(const struct hyd_compute_config *config,
+                            struct hyd_compute **ret_dev, struct hyd_error *err)
+{
+    struct hyd_compute *dev = NULL;
+    hyd_status st = hyd_cuda_open(config, &dev, err);
+
+    if (st != HYD_OK) {
+        return st;
+    }
+    st = open_library(dev, config, err);
+    if (st != HYD_OK) {
+        hyd_cuda_close(dev);
+        return st;
+    }
+    *ret_dev = dev;
+    return HYD_OK;
+}
+
 static hyd_status cuda_attn_forward(struct hyd_compute *dev,
                                     const struct hyd_attn_forward *args)
 {
-    const struct hyd_cuda_launcher launcher = {launch, dev};
     hyd_status st = hyd_attn_check_forward(args, HYD_MEM_CUDA, NULL);
 
+    if (st == HYD_OK) {
+        st = hyd_fused_prepare(&dev->fused, &args->shape);
+    }
     if (st == HYD_OK) {
         st = begin_op(dev, &dev->compute);
     }
     return st == HYD_OK
-               ? finish_op(dev, &dev->compute, hyd_cuda_run_forward(&launcher, args))
+               ? finish_op(dev, &dev->compute, hyd_fused_forward(&dev->fused, args))
                : st;
 }
 
@@ -297,7 +346,7 @@ const struct hyd_compute_ops hyd_compute_cuda = {
     .name = "cuda",
     .mem = HYD_MEM_CUDA,
     .probe = hyd_cuda_probe,
-    .open = hyd_cuda_open,
+    .open = cuda_open,
     .close = hyd_cuda_close,
     .describe = hyd_cuda_describe,
     .mem_alloc = hyd_cuda_mem_alloc,

@@ -25,8 +25,10 @@ void hyd_cuda_close(struct hyd_compute *dev)
     }
     (void)cudaSetDevice(dev->device);
     if (dev->has_stream) {
-        /* Callbacks of arm_fd must be over before the descriptor goes. */
+        /* Callbacks of arm_fd must be over before the descriptor goes, and what cuDNN runs
+         * before its plans go. */
         (void)cudaStreamSynchronize(dev->stream);
+        hyd_cudnn_close(dev->cudnn);
         (void)cudaStreamDestroy(dev->stream);
     }
     hyd_cuda_clock_close(&dev->compute);

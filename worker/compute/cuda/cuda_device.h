@@ -15,6 +15,8 @@
 #include <cuda_runtime_api.h>
 
 #include "worker/compute/compute.h"
+#include "worker/compute/cuda/cudnn_forward.h"
+#include "worker/compute/cuda/fused.h"
 
 /* Ops in flight that a clock can tell apart; one more waits for the oldest. */
 enum { HYD_CUDA_SPANS = 128, HYD_CUDA_DESCRIBE_BYTES = 240 };
@@ -37,6 +39,9 @@ struct hyd_compute {
     cudaStream_t stream;
     bool has_stream;
     uint32_t shared_bytes; /* that a block may have */
+    struct hyd_cudnn *cudnn; /* NULL: not asked for */
+    struct hyd_fused_library library; /* cuDNN's, when there is one */
+    struct hyd_fused fused;
     int news_fd; /* eventfd: the stream has come to a place that arm_fd marked */
     struct hyd_cuda_clock compute, copy;
     size_t card; /* length of the part of `describe` that says which card it is */

@@ -111,9 +111,9 @@ static void compute_copies_rows_with_strides(void **state)
 static void compute_moves_more_than_a_grid_at_once(void **state)
 {
     enum { ROWS = 40, WIDE = 2052, WIDTH = 2048 };
-    const struct hyd_copy pack = {.dst_stride_bytes = WIDTH * 4,
-                                  .src_stride_bytes = WIDE * 4,
-                                  .row_bytes = WIDTH * 4,
+    const struct hyd_copy pack = {.dst_stride_bytes = (size_t)WIDTH * 4,
+                                  .src_stride_bytes = (size_t)WIDE * 4,
+                                  .row_bytes = (size_t)WIDTH * 4,
                                   .n_rows = ROWS};
     struct hyd_copy half = pack;
     struct guarded src = guarded_fill(&on, HYD_DTYPE_F32, 0.0, (size_t)ROWS * WIDE);
@@ -127,7 +127,7 @@ static void compute_moves_more_than_a_grid_at_once(void **state)
     for (size_t i = 0; i < (size_t)ROWS * WIDE; i++) {
         host[i] = (float)(i * 37 % 1009);
     }
-    half.dst_stride_bytes = WIDTH * 2;
+    half.dst_stride_bytes = (size_t)WIDTH * 2;
     assert_int_equal(
         on.ops->upload(on.dev, src.buf, host, (size_t)ROWS * WIDE * sizeof *host),
         HYD_OK);

@@ -44,34 +44,47 @@ static void each_row(const struct columns *c, struct hyd_rows rows,
     }
 }
 
+/* Every interval of rows that units name on one side. */
+static void each_named(const struct columns *c, const struct hyd_cuda_units *units,
+                       bool of_q, void (*act)(const void *at, size_t bytes))
+{
+    for (uint32_t u = 0; u < units->n; u++) {
+        const struct hyd_attn_unit *unit = &units->unit[u];
+
+        for (uint32_t i = 0; i < (of_q ? 1 : unit->n_kv); i++) {
+            each_row(c, of_q ? unit->q : unit->kv[i], act);
+        }
+    }
+}
+
+static uint32_t named_end(const struct hyd_cuda_units *units, bool of_q)
+{
+    uint32_t end = 0;
+
+    for (uint32_t u = 0; u < units->n; u++) {
+        const struct hyd_attn_unit *unit = &units->unit[u];
+
+        for (uint32_t i = 0; i < (of_q ? 1 : unit->n_kv); i++) {
+            const struct hyd_rows rows = of_q ? unit->q : unit->kv[i];
+
+            end = rows.row + rows.n > end ? rows.row + rows.n : end;
+        }
+    }
+    return end;
+}
+
 /* Close all rows up to the last one that a unit names, then open the named ones. */
 static void keep_to_units(const struct columns *c, const struct hyd_cuda_units *units,
                           bool of_q)
 {
-    uint32_t end = 0;
-
-    for (int opens = 0; opens < 2; opens++) {
-        for (uint32_t u = 0; u < units->n; u++) {
-            for (uint32_t i = 0; i < (of_q ? 1 : units->unit[u].n_kv); i++) {
-                const struct hyd_rows rows =
-                    of_q ? units->unit[u].q : units->unit[u].kv[i];
-
-                end = rows.row + rows.n > end ? rows.row + rows.n : end;
-                if (opens) {
-                    each_row(c, rows, emu_permit);
-                }
-            }
-        }
-        if (!opens) {
-            each_row(c, (struct hyd_rows){.n = end}, emu_forbid);
-        }
-    }
+    each_row(c, (struct hyd_rows){.n = named_end(units, of_q)}, emu_forbid);
+    each_named(c, units, of_q, emu_permit);
 }
 
 static void keep_q(const struct hyd_cuda_shape *s, const struct hyd_cuda_units *units,
                    const void *at, size_t element_bytes)
 {
-    const struct columns c = {at, s->n_heads * s->d * element_bytes, 1, 0};
+    const struct columns c = {at, (size_t)s->n_heads * s->d * element_bytes, 1, 0};
 
     keep_to_units(&c, units, true);
 }
@@ -79,7 +92,7 @@ static void keep_q(const struct hyd_cuda_shape *s, const struct hyd_cuda_units *
 static void keep_kv(const struct hyd_cuda_shape *s, const struct hyd_cuda_units *units,
                     const void *at, size_t element_bytes)
 {
-    const struct columns c = {at, s->n_kv_heads * s->d * element_bytes, 1, 0};
+    const struct columns c = {at, (size_t)s->n_kv_heads * s->d * element_bytes, 1, 0};
 
     keep_to_units(&c, units, false);
 }

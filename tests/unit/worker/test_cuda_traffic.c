@@ -7,7 +7,7 @@
 #include "tests/emu/compute_emu.h"
 #include "tests/lib/test.h"
 
-enum { ROWS = 256, HEADS = 2 };
+enum { ROWS = 256, HEADS = 2, N_BUFFERS = 5 };
 
 static const struct hyd_compute_ops *const ops = &compute_emu;
 static struct hyd_compute *device;
@@ -58,7 +58,7 @@ static void run_attention(uint32_t d, enum hyd_dtype dtype, uint32_t n)
     struct hyd_buf in = zeroed(elements * 4), out = zeroed(elements * 4);
     struct hyd_buf lse = zeroed((size_t)n * HEADS * 4);
     struct hyd_buf dk = zeroed(elements * 4), dv = zeroed(elements * 4);
-    struct hyd_buf *const all[] = {&in, &out, &lse, &dk, &dv};
+    struct hyd_buf *const all[N_BUFFERS] = {&in, &out, &lse, &dk, &dv};
 
     shape.dtype = dtype;
     const struct hyd_attn_forward forward = {.shape = shape,
@@ -87,7 +87,7 @@ static void run_attention(uint32_t d, enum hyd_dtype dtype, uint32_t n)
 
     assert_int_equal(ops->attn_forward(device, &forward), HYD_OK);
     assert_int_equal(ops->attn_backward(device, &backward), HYD_OK);
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < N_BUFFERS; i++) {
         ops->mem_free(device, all[i]);
     }
 }

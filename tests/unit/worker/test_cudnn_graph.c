@@ -27,30 +27,30 @@ static cudnnBackendDescriptor_t describe_card(const char *json)
     cudnnBackendDescriptor_t d = NULL;
 
     assert_int_equal(
-        api.BackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &d),
+        api.cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &d),
         CUDNN_STATUS_SUCCESS);
     assert_int_equal(
-        api.BackendSetAttribute(d, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
-                                CUDNN_TYPE_CHAR, (int64_t)strlen(json) + 1, json),
+        api.cudnnBackendSetAttribute(d, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+                                     CUDNN_TYPE_CHAR, (int64_t)strlen(json) + 1, json),
         CUDNN_STATUS_SUCCESS);
-    assert_int_equal(api.BackendFinalize(d), CUDNN_STATUS_SUCCESS);
+    assert_int_equal(api.cudnnBackendFinalize(d), CUDNN_STATUS_SUCCESS);
     return d;
 }
 
 static int64_t engines_for(const char *json, struct hyd_cudnn_size size)
 {
-    cudnnBackendDescriptor_t card = describe_card(json);
+    const struct hyd_cudnn_card card = {.description = describe_card(json)};
     struct hyd_cudnn_plan plan;
     struct hyd_error err = {.text = ""};
     int64_t n = -1;
-    const hyd_status st = hyd_cudnn_plan_make(&api, NULL, card, &size, &plan, &n, &err);
+    const hyd_status st = hyd_cudnn_plan_make(&api, &card, &size, &plan, &n, &err);
 
     printf("d=%u heads=%u/%u rows=%u x %u: %lld engines; %s\n", size.d, size.n_heads,
            size.n_kv_heads, size.q_rows, size.kv_rows, (long long)n,
            st == HYD_OK ? "planned" : err.text);
     hyd_cudnn_plan_release(&api, &plan);
     assert_int_equal(plan.n_descriptors, 0);
-    (void)api.BackendDestroyDescriptor(card);
+    (void)api.cudnnBackendDestroyDescriptor(card.description);
     return n;
 }
 

@@ -30,16 +30,16 @@ hyd_status hyd_cudnn_api_open(struct hyd_cudnn_api *ret_api, struct hyd_error *e
     if (api.library == NULL) {
         return hyd_error_set(err, HYD_ERR_UNAVAILABLE, "no cuDNN here: %s", dlerror());
     }
-#define X(name)                                                        \
-    if (st == HYD_OK) {                                                \
-        st = find(api.library, "cudnn" #name, (void *)&api.name, err); \
+#define X(name)                                                               \
+    if (st == HYD_OK) {                                                       \
+        st = find(api.library, "cudnn" #name, (void *)&api.cudnn##name, err); \
     }
     HYD_CUDNN_FUNCTIONS(X)
 #undef X
-    if (st == HYD_OK && api.GetVersion() < LEAST_VERSION) {
+    if (st == HYD_OK && api.cudnnGetVersion() < LEAST_VERSION) {
         st = hyd_error_set(err, HYD_ERR_UNAVAILABLE,
                            "cuDNN %zu is too old, at least %d is needed",
-                           api.GetVersion(), LEAST_VERSION);
+                           api.cudnnGetVersion(), LEAST_VERSION);
     }
     if (st != HYD_OK) {
         hyd_cudnn_api_close(&api);

@@ -30,7 +30,7 @@
 
 struct hyd_cudnn_api {
     void *library;
-#define X(name) __typeof__(&cudnn##name) name;
+#define X(name) __typeof__(&cudnn##name) cudnn##name;
     HYD_CUDNN_FUNCTIONS(X)
 #undef X
 };

@@ -61,11 +61,12 @@ static struct slot *find_slot(struct hyd_cudnn *c, const struct hyd_cudnn_size *
 static const struct slot *plan_for(struct hyd_cudnn *c,
                                    const struct hyd_cudnn_size *size)
 {
+    const struct hyd_cudnn_card card = {.handle = c->handle};
     struct slot *slot = find_slot(c, size);
 
     if (slot->used == 0) {
-        const hyd_status st = hyd_cudnn_plan_make(&c->api, c->handle, NULL, size,
-                                                  &slot->plan, NULL, NULL);
+        const hyd_status st =
+            hyd_cudnn_plan_make(&c->api, &card, size, &slot->plan, NULL, NULL);
 
         slot->refused = st != HYD_OK || slot->plan.workspace_bytes > WORKSPACE_BYTES;
     }
@@ -109,33 +110,34 @@ static hyd_status execute(const struct hyd_cudnn *c, const struct hyd_cudnn_plan
                                               &scale,
                                               n,
                                               n + NUMBER_BYTES,
-                                              n + 2 * NUMBER_BYTES,
-                                              n + 3 * NUMBER_BYTES,
-                                              n + 4 * NUMBER_BYTES};
+                                              n + (size_t)2 * NUMBER_BYTES,
+                                              n + (size_t)3 * NUMBER_BYTES,
+                                              n + (size_t)4 * NUMBER_BYTES};
     cudnnBackendDescriptor_t pack = NULL;
-    cudnnStatus_t st =
-        c->api.BackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
+    cudnnStatus_t st = c->api.cudnnBackendCreateDescriptor(
+        CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
 
     if (st == CUDNN_STATUS_SUCCESS) {
-        st = c->api.BackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
-                                        CUDNN_TYPE_INT64, HYD_CUDNN_N_UIDS, uid);
+        st = c->api.cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
+                                             CUDNN_TYPE_INT64, HYD_CUDNN_N_UIDS, uid);
     }
     if (st == CUDNN_STATUS_SUCCESS) {
-        st = c->api.BackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
-                                        CUDNN_TYPE_VOID_PTR, HYD_CUDNN_N_UIDS, at);
+        st =
+            c->api.cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
+                                            CUDNN_TYPE_VOID_PTR, HYD_CUDNN_N_UIDS, at);
     }
     if (st == CUDNN_STATUS_SUCCESS) {
-        st = c->api.BackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
-                                        CUDNN_TYPE_VOID_PTR, 1, &c->workspace);
+        st = c->api.cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
+                                             CUDNN_TYPE_VOID_PTR, 1, &c->workspace);
     }
     if (st == CUDNN_STATUS_SUCCESS) {
-        st = c->api.BackendFinalize(pack);
+        st = c->api.cudnnBackendFinalize(pack);
     }
     if (st == CUDNN_STATUS_SUCCESS) {
-        st = c->api.BackendExecute(c->handle, plan->plan, pack);
+        st = c->api.cudnnBackendExecute(c->handle, plan->plan, pack);
     }
     if (pack != NULL) {
-        (void)c->api.BackendDestroyDescriptor(pack);
+        (void)c->api.cudnnBackendDestroyDescriptor(pack);
     }
     return st == CUDNN_STATUS_SUCCESS ? HYD_OK : HYD_ERR_INTERNAL;
 }
@@ -175,7 +177,7 @@ void hyd_cudnn_close(struct hyd_cudnn *cudnn)
         }
     }
     if (cudnn->handle != NULL) {
-        (void)cudnn->api.Destroy(cudnn->handle);
+        (void)cudnn->api.cudnnDestroy(cudnn->handle);
     }
     (void)cudaFree(cudnn->workspace);
     (void)cudaFree(cudnn->numbers);
@@ -191,13 +193,13 @@ static hyd_status open_parts(struct hyd_cudnn *c, struct hyd_error *err)
     if (st != HYD_OK) {
         return st;
     }
-    code = c->api.Create(&c->handle);
+    code = c->api.cudnnCreate(&c->handle);
     if (code == CUDNN_STATUS_SUCCESS) {
-        code = c->api.SetStream(c->handle, c->stream);
+        code = c->api.cudnnSetStream(c->handle, c->stream);
     }
     if (code != CUDNN_STATUS_SUCCESS) {
         return hyd_error_set(err, HYD_ERR_UNAVAILABLE, "cuDNN does not open: %s",
-                             c->api.GetErrorString(code));
+                             c->api.cudnnGetErrorString(code));
     }
     if (cudaMalloc(&c->workspace, WORKSPACE_BYTES) != cudaSuccess ||
         cudaMalloc((void **)&c->numbers, (size_t)N_NUMBERS * NUMBER_BYTES) !=

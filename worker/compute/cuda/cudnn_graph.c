@@ -23,7 +23,7 @@ static descriptor make(struct build *b, cudnnBackendDescriptorType_t type)
         b->status = CUDNN_STATUS_ALLOC_FAILED;
     }
     if (b->status == CUDNN_STATUS_SUCCESS) {
-        b->status = b->api->BackendCreateDescriptor(type, &d);
+        b->status = b->api->cudnnBackendCreateDescriptor(type, &d);
     }
     if (b->status == CUDNN_STATUS_SUCCESS) {
         b->plan->descriptor[b->plan->n_descriptors++] = d;
@@ -35,7 +35,7 @@ static void set(struct build *b, descriptor d, cudnnBackendAttributeName_t name,
                 cudnnBackendAttributeType_t type, int64_t n, const void *values)
 {
     if (b->status == CUDNN_STATUS_SUCCESS) {
-        b->status = b->api->BackendSetAttribute(d, name, type, n, values);
+        b->status = b->api->cudnnBackendSetAttribute(d, name, type, n, values);
     }
 }
 
@@ -48,7 +48,7 @@ static void set_descriptor(struct build *b, descriptor d,
 static void finish(struct build *b, descriptor d)
 {
     if (b->status == CUDNN_STATUS_SUCCESS) {
-        b->status = b->api->BackendFinalize(d);
+        b->status = b->api->cudnnBackendFinalize(d);
     }
 }
 
@@ -162,7 +162,7 @@ static int64_t ask_engines(struct build *b, descriptor graph, descriptor device,
         engine[i] = make(b, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     }
     if (b->status == CUDNN_STATUS_SUCCESS) {
-        b->status = b->api->BackendGetAttribute(
+        b->status = b->api->cudnnBackendGetAttribute(
             heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
             ENGINES, &n, engine);
     }
@@ -181,7 +181,7 @@ static bool try_engine(struct build *b, descriptor engine, cudnnHandle_t handle)
     set(b, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
     finish(b, plan);
     if (b->status == CUDNN_STATUS_SUCCESS) {
-        b->status = b->api->BackendGetAttribute(
+        b->status = b->api->cudnnBackendGetAttribute(
             plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n,
             &b->plan->workspace_bytes);
     }
@@ -189,8 +189,8 @@ static bool try_engine(struct build *b, descriptor engine, cudnnHandle_t handle)
     return b->status == CUDNN_STATUS_SUCCESS;
 }
 
-hyd_status hyd_cudnn_plan_make(const struct hyd_cudnn_api *api, cudnnHandle_t handle,
-                               cudnnBackendDescriptor_t device,
+hyd_status hyd_cudnn_plan_make(const struct hyd_cudnn_api *api,
+                               const struct hyd_cudnn_card *card,
                                const struct hyd_cudnn_size *size,
                                struct hyd_cudnn_plan *ret_plan, int64_t *ret_n_engines,
                                struct hyd_error *err)
@@ -203,10 +203,10 @@ hyd_status hyd_cudnn_plan_make(const struct hyd_cudnn_api *api, cudnnHandle_t ha
     int64_t n;
 
     *ret_plan = (struct hyd_cudnn_plan){.size = *size};
-    graph = graph_of(&b, operation(&b, size), handle);
-    n = ask_engines(&b, graph, device, engine);
-    for (int64_t i = 0; i < n && !made && handle != NULL; i++) {
-        made = try_engine(&b, engine[i], handle);
+    graph = graph_of(&b, operation(&b, size), card->handle);
+    n = ask_engines(&b, graph, card->description, engine);
+    for (int64_t i = 0; i < n && !made && card->handle != NULL; i++) {
+        made = try_engine(&b, engine[i], card->handle);
     }
     if (ret_n_engines != NULL) {
         *ret_n_engines = n;
@@ -214,21 +214,22 @@ hyd_status hyd_cudnn_plan_make(const struct hyd_cudnn_api *api, cudnnHandle_t ha
     if (made) {
         return HYD_OK;
     }
-    if (handle == NULL && n > 0) {
+    if (card->handle == NULL && n > 0) {
         return hyd_error_set(err, HYD_ERR_UNSUPPORTED, "no plan without a card");
     }
-    api->GetLastErrorString(text, sizeof text);
+    api->cudnnGetLastErrorString(text, sizeof text);
     return hyd_error_set(err, HYD_ERR_UNSUPPORTED,
                          "cuDNN has no engine for d=%u heads=%u kv_heads=%u: %s %s",
                          size->d, size->n_heads, size->n_kv_heads,
-                         api->GetErrorString(b.status), text);
+                         api->cudnnGetErrorString(b.status), text);
 }
 
 void hyd_cudnn_plan_release(const struct hyd_cudnn_api *api,
                             struct hyd_cudnn_plan *plan)
 {
     while (plan->n_descriptors > 0) {
-        (void)api->BackendDestroyDescriptor(plan->descriptor[--plan->n_descriptors]);
+        (void)api->cudnnBackendDestroyDescriptor(
+            plan->descriptor[--plan->n_descriptors]);
     }
     plan->plan = NULL;
 }

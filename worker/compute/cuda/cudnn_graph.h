@@ -47,14 +47,23 @@ struct hyd_cudnn_plan {
     int64_t workspace_bytes;
 };
 
-/* handle: of the card; or NULL and a finalized device description, for a card that is not
- * here: then cuDNN is only asked for engines, and there is no plan (HYD_ERR_UNSUPPORTED).
+/* A card by its handle, or, when that is NULL, by a finalized description: one that is not
+ * here. */
+struct hyd_cudnn_card {
+    cudnnHandle_t handle;
+    cudnnBackendDescriptor_t description;
+};
+
+/* For a card that is not here cuDNN is only asked for engines: there is no plan
+ * (HYD_ERR_UNSUPPORTED).
  * ret_plan is to be released whatever is returned. ret_n_engines: how many engines cuDNN
  * proposed; may be NULL. */
-HYD_MUST_CHECK hyd_status hyd_cudnn_plan_make(
-    const struct hyd_cudnn_api *api, cudnnHandle_t handle,
-    cudnnBackendDescriptor_t device, const struct hyd_cudnn_size *size,
-    struct hyd_cudnn_plan *ret_plan, int64_t *ret_n_engines, struct hyd_error *err);
+HYD_MUST_CHECK hyd_status hyd_cudnn_plan_make(const struct hyd_cudnn_api *api,
+                                              const struct hyd_cudnn_card *card,
+                                              const struct hyd_cudnn_size *size,
+                                              struct hyd_cudnn_plan *ret_plan,
+                                              int64_t *ret_n_engines,
+                                              struct hyd_error *err);
 void hyd_cudnn_plan_release(const struct hyd_cudnn_api *api,
                             struct hyd_cudnn_plan *plan);
 

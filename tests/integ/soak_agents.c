@@ -338,6 +338,8 @@ static void set_up(struct soak *soak)
     wait_ready(soak);
 }
 
+static struct soak *running; /* until it is being taken down */
+
 /* All of them leave as they should, and so does the daemon. */
 static void tear_down(struct soak *soak)
 {
@@ -349,9 +351,9 @@ static void tear_down(struct soak *soak)
         print_message("agent %u ends with %d\n", i, code);
         need(soak, code == 0, "an agent does not end well");
     }
+    running = NULL;
     hyd_spawn_release(&soak->spawn);
     daemon_rig_stop(&soak->rig);
-    free(soak);
 }
 
 static void report(const struct soak *soak, uint64_t soak_ms)
@@ -373,6 +375,19 @@ static void take_usage(const struct soak *soak, struct usage ret_usage[2])
     ret_usage[1] = usage_of(soak->spawn.child[soak->child[0]].pid);
 }
 
+/* Of a soak that failed: nothing of it may be left. */
+static int clean_up(void **state)
+{
+    (void)state;
+    if (running != NULL) {
+        atomic_store(&running->over, true);
+        (void)usleep(500000); /* the striker gets to see it */
+        hyd_spawn_release(&running->spawn);
+        (void)kill(running->rig.pid, SIGKILL);
+    }
+    return 0;
+}
+
 static void agents_come_and_go(void **state)
 {
     const struct options *options = *state;
@@ -386,6 +401,7 @@ static void agents_come_and_go(void **state)
 
     assert_non_null(soak);
     soak->seed = options->seed;
+    running = soak;
     set_up(soak);
     run_step(soak, &rng, ++number);
     need(soak, soak->n_done == 1, "the first step was not done");
@@ -407,6 +423,7 @@ static void agents_come_and_go(void **state)
     judge(soak, "agent that was left alone", from[1], to[1]);
     need(soak, soak->n_done > soak_ms / 10000, "hardly any step was done");
     tear_down(soak);
+    free(soak);
 }
 
 int main(int argc, char **argv)
@@ -416,7 +433,8 @@ int main(int argc, char **argv)
     const char *seed = getenv("HYDRA_SEED");
     struct options options = {.seed = seed != NULL ? strtoull(seed, NULL, 10) : 1};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(agents_come_and_go, &options),
+        cmocka_unit_test_prestate_setup_teardown(agents_come_and_go, NULL, clean_up,
+                                                 &options),
     };
 
     options.soak_ms = 1000 * (seconds != NULL ? strtoull(seconds, NULL, 10)

@@ -9,14 +9,18 @@
 #include "common/base/rng.h"
 #include "common/rpc/hydra_v1.h"
 #include "tests/bench/daemon_fleet.h"
+#include "tests/bench/daemon_watch.h"
 
 #include "common/base/banned.h"
 
 enum { SEQS = 4096, MAX_STEPS = 400, SEED = 1 };
 
 struct row {
-    const char *name;
     uint32_t n_agents;
+    uint32_t n_watchers;
+    uint64_t updates; /* that the watchers got */
+    uint64_t dropped; /* left out: a reader was slow */
+    double cpu_s; /* of the daemon, a step */
     struct hyd_bench_times all; /* SubmitStep to the last part */
     struct hyd_bench_times plan; /* of it: planning */
     double p99_s;
@@ -122,29 +126,36 @@ static bool run_step(struct fleet *fleet, const char *job, uint64_t step,
     return wait_done(fleet, job, step, &batch);
 }
 
-static bool bench_steps(struct fleet *fleet, uint32_t n_agents, size_t n_steps,
+/* ret_row holds what to run with: agents and watchers. */
+static bool bench_steps(struct fleet *fleet, const char *job, size_t n_steps,
                         struct row *ret_row)
 {
     static double all_s[MAX_STEPS];
     static double plan_s[MAX_STEPS];
     struct hyd_rng rng = {SEED};
+    struct fleet_watch *watch = NULL;
     double first[2];
+    bool ok = fleet_attach(fleet, job, ret_row->n_agents, 8);
 
-    if (!fleet_attach(fleet, "steps", n_agents, 8) ||
-        !run_step(fleet, "steps", 1, &rng, &first[0], &first[1])) {
-        return false; /* the first one warms up */
+    watch = ok ? fleet_watch_start(fleet, job, ret_row->n_watchers) : NULL;
+    ok = watch != NULL && /* the first step warms up */
+         run_step(fleet, job, 1, &rng, &first[0], &first[1]) &&
+         fleet_watch_saw(watch, 1);
+    ret_row->cpu_s = fleet_daemon_cpu_s(fleet);
+    for (size_t i = 0; i < n_steps && ok; i++) {
+        ok = run_step(fleet, job, i + 2, &rng, &all_s[i], &plan_s[i]) &&
+             fleet_watch_saw(watch, i + 2);
     }
-    for (size_t i = 0; i < n_steps; i++) {
-        if (!run_step(fleet, "steps", i + 2, &rng, &all_s[i], &plan_s[i])) {
-            return false;
-        }
+    if (ok) {
+        ret_row->cpu_s = (fleet_daemon_cpu_s(fleet) - ret_row->cpu_s) / (double)n_steps;
+        ret_row->updates = fleet_watch_updates(watch, &ret_row->dropped);
+        ret_row->all = hyd_bench_times(all_s, n_steps);
+        ret_row->plan = hyd_bench_times(plan_s, n_steps);
+        ret_row->p99_s = all_s[(n_steps - 1) * 99 / 100]; /* sorted by now */
     }
-    *ret_row = (struct row){.name = "step", .n_agents = n_agents};
-    ret_row->all = hyd_bench_times(all_s, n_steps);
-    ret_row->plan = hyd_bench_times(plan_s, n_steps);
-    ret_row->p99_s = all_s[(n_steps - 1) * 99 / 100]; /* sorted by now */
+    fleet_watch_stop(watch);
     fleet_detach(fleet);
-    return true;
+    return ok;
 }
 
 /* ---- agents ---- */
@@ -342,21 +353,30 @@ static bool bench_restart(uint32_t n_jobs, uint32_t n_steps, double *ret_s)
 static void print_step(const struct hyd_bench_args *args, const struct row *row)
 {
     if (args->json) {
-        printf("\"step\": {\"agents\": %u, \"sequences\": %d, \"repeats\": %zu, "
+        printf("\"%s\": {\"agents\": %u, \"watchers\": %u, \"updates\": %llu, "
+               "\"dropped\": %llu, \"sequences\": %d, \"repeats\": %zu, "
                "\"min_s\": %g, \"p50_s\": %g, \"p95_s\": %g, \"p99_s\": %g, "
-               "\"plan_p50_s\": %g}",
-               row->n_agents, SEQS, row->all.n, row->all.min_s, row->all.median_s,
-               row->all.p95_s, row->p99_s, row->plan.median_s);
+               "\"plan_p50_s\": %g, \"daemon_cpu_s\": %g}, ",
+               row->n_watchers == 0 ? "step" : "watched", row->n_agents,
+               row->n_watchers, (unsigned long long)row->updates,
+               (unsigned long long)row->dropped, SEQS, row->all.n, row->all.min_s,
+               row->all.median_s, row->all.p95_s, row->p99_s, row->plan.median_s,
+               row->cpu_s);
         return;
     }
-    printf("step: %d sequences, %u agents of 8 ranks, journal durable, %zu repeats\n",
+    printf("step: %d sequences, %u agents of 8 ranks, journal durable, %zu repeats",
            SEQS, row->n_agents, row->all.n);
-    printf(
-        "  SubmitStep to the last part   min %.2f  p50 %.2f  p95 %.2f  p99 %.2f ms\n",
-        1e3 * row->all.min_s, 1e3 * row->all.median_s, 1e3 * row->all.p95_s,
-        1e3 * row->p99_s);
+    if (row->n_watchers > 0) {
+        printf(", %u watchers (%llu updates came, %llu were left out)", row->n_watchers,
+               (unsigned long long)row->updates, (unsigned long long)row->dropped);
+    }
+    printf("\n  SubmitStep to the last part   min %.2f  p50 %.2f  p95 %.2f  p99 %.2f "
+           "ms\n",
+           1e3 * row->all.min_s, 1e3 * row->all.median_s, 1e3 * row->all.p95_s,
+           1e3 * row->p99_s);
     printf("  of that the plan              min %.2f  p50 %.2f  p95 %.2f ms\n",
            1e3 * row->plan.min_s, 1e3 * row->plan.median_s, 1e3 * row->plan.p95_s);
+    printf("  the daemon's CPU, until done  %.2f ms a step\n", 1e3 * row->cpu_s);
 }
 
 static void print_agents(const struct hyd_bench_args *args, uint32_t n, bool mutual_tls,
@@ -419,10 +439,13 @@ int hyd_bench_daemon(const struct hyd_bench_args *args)
 {
     const size_t n_steps = args->check ? 3 : args->full ? 300 : 100;
     struct fleet fleet;
-    struct row row = {0};
+    struct row row = {.n_agents = args->check ? 8 : 64};
+    struct row watched = {.n_agents = row.n_agents,
+                          .n_watchers = args->check ? 300 : 2000};
     double per_s = 0.0;
     bool ok = fleet_start(&fleet, false) &&
-              bench_steps(&fleet, args->check ? 8 : 64, n_steps, &row) &&
+              bench_steps(&fleet, "steps", n_steps, &row) &&
+              bench_steps(&fleet, "watched", (n_steps + 4) / 5, &watched) &&
               bench_what_ifs(&fleet, args->check ? 0.3 : 5.0, &per_s);
 
     if (!ok) {
@@ -435,8 +458,9 @@ int hyd_bench_daemon(const struct hyd_bench_args *args)
     printf(args->json ? "{\"machine\": \"%s\", \"seed\": %d, " : "%s, seed %d\n",
            hyd_bench_machine(), SEED);
     print_step(args, &row);
+    print_step(args, &watched);
     if (args->json) {
-        printf(", \"what_ifs_per_s\": %.1f", per_s);
+        printf("\"what_ifs_per_s\": %.1f", per_s);
     } else {
         printf(
             "plan: %.0f what-ifs a second of %d sequences on 16 ranks, %d in flight\n",

@@ -17,6 +17,7 @@ add_executable(hydra-bench
   bench/blas.c
   bench/daemon_fleet.c
   bench/daemon_process.c
+  bench/daemon_watch.c
   bench/plan_cases.c
   bench/plan_gain.c
   bench/plan_jitter.c

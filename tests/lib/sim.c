@@ -408,7 +408,7 @@ struct sim_config sim_config_random(struct hyd_rng *rng)
                               &c.freeze, &c.cut,   &c.restart, &c.stall,
                               &c.drain,  &c.fail,  &c.hang,    &c.unplanned};
 
-    c.n_agents = 3 + hyd_rng_below(rng, size < 90 ? 6 : 60);
+    c.n_agents = 3 + hyd_rng_below(rng, size < 90 ? 6 : size < 99 ? 60 : 498);
     c.ranks_per_agent = 1 + hyd_rng_below(rng, 4);
     c.n_spares = hyd_rng_below(rng, 3) == 0 ? 1 : 0;
     c.replan = hyd_rng_below(rng, 3) != 0;

@@ -23,6 +23,7 @@ struct hyd_agent; /* agents.h */
 struct hyd_waiter; /* submit.h */
 struct hyd_train; /* submit.h */
 struct hyd_watcher; /* watch.h */
+struct hyd_watch_update;
 struct hyd_adapt; /* adapt.c */
 
 /* What one agent reported of a step, until all have. */
@@ -83,6 +84,8 @@ struct hyd_job {
     struct hyd_agent **agent; /* [n_slots], NULL: empty */
     uint32_t n_slots;
     struct hyd_watcher *watchers;
+    struct hyd_watch_update *updates; /* not told yet: oldest first */
+    bool hold_updates;
     struct hyd_train *held; /* streams that wait for room ahead */
     bool room; /* a step ended since held streams were last tried */
 

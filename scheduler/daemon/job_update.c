@@ -218,9 +218,11 @@ void hyd_job_carry_out(struct hyd_job *job)
     size_t n = 0;
     const struct hyd_step_update *up = hyd_step_updates(job->machine, &n);
 
+    hyd_watch_hold(job);
     for (size_t i = 0; i < n; i++) {
         carry_out_one(job, &up[i]);
     }
+    hyd_watch_release(job);
     hyd_service_wake_at(job->service, hyd_step_next_ms(job->machine));
     hyd_job_plan_next(job);
     if (job->room) {

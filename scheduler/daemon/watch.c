@@ -15,6 +15,13 @@ struct hyd_watcher {
     uint64_t dropped_step; /* the last one */
 };
 
+/* What changed, as it was then. */
+struct hyd_watch_update {
+    struct hyd_packed *packed[2]; /* without cells, with them; NULL: nobody asked */
+    uint64_t step;
+    struct hyd_watch_update *next;
+};
+
 static const struct hyd_alloc *alloc_of(const struct hyd_job *job)
 {
     return job->service->config.alloc;
@@ -45,7 +52,7 @@ static void note_dropped(struct hyd_watcher *watcher, uint64_t step)
     watcher->dropped_step = step;
 }
 
-/* The same message for many: made when the first one needs it. */
+/* The same message for many. */
 static struct hyd_packed *pack(struct hyd_job *job, const struct hyd_job_step *step,
                                bool with_cells)
 {
@@ -64,33 +71,82 @@ static struct hyd_packed *pack(struct hyd_job *job, const struct hyd_job_step *s
     return packed;
 }
 
-void hyd_watch_notify(struct hyd_job *job, const struct hyd_job_step *step)
+static void tell(struct hyd_job *job, const struct hyd_watch_update *update)
 {
-    struct hyd_packed *packed[2] = {NULL, NULL};
-
     for (struct hyd_watcher *w = job->watchers; w != NULL; w = w->next) {
-        const int which = w->with_cells ? 1 : 0;
+        struct hyd_packed *packed = update->packed[w->with_cells ? 1 : 0];
         hyd_status st = HYD_OK;
 
         if (w->dropped > 0) {
-            note_dropped(w, step->step); /* on_writable tells it */
+            note_dropped(w, update->step); /* on_writable tells it */
             continue;
         }
-        if (packed[which] == NULL) {
-            packed[which] = pack(job, step, w->with_cells);
-        }
-        st = packed[which] == NULL ? HYD_ERR_NO_MEMORY
-                                   : hyd_call_send_packed(w->call, packed[which]);
+        st = packed == NULL ? HYD_ERR_NO_MEMORY : hyd_call_send_packed(w->call, packed);
         if (st == HYD_ERR_LIMIT || st == HYD_ERR_NO_MEMORY) {
-            note_dropped(w, step->step);
+            note_dropped(w, update->step);
         }
     }
-    hyd_packed_free(packed[0]);
-    hyd_packed_free(packed[1]);
+}
+
+static void drop_packed(const struct hyd_watch_update *update)
+{
+    hyd_packed_free(update->packed[0]);
+    hyd_packed_free(update->packed[1]);
+}
+
+static void tell_all(struct hyd_job *job)
+{
+    while (job->updates != NULL) {
+        struct hyd_watch_update *update = job->updates;
+
+        job->updates = update->next;
+        tell(job, update);
+        drop_packed(update);
+        hyd_alloc_free(alloc_of(job), update);
+    }
+}
+
+void hyd_watch_notify(struct hyd_job *job, const struct hyd_job_step *step)
+{
+    struct hyd_watch_update now = {.step = step->step};
+    struct hyd_watch_update *kept = NULL;
+    struct hyd_watch_update **at = &job->updates;
+
+    for (const struct hyd_watcher *w = job->watchers; w != NULL; w = w->next) {
+        const int which = w->with_cells ? 1 : 0;
+
+        if (now.packed[which] == NULL) {
+            now.packed[which] = pack(job, step, w->with_cells);
+        }
+    }
+    kept = job->hold_updates ? hyd_alloc_zeroed(alloc_of(job), 1, sizeof *kept) : NULL;
+    if (kept == NULL) {
+        tell_all(job);
+        tell(job, &now);
+        drop_packed(&now);
+        return;
+    }
+    *kept = now;
+    while (*at != NULL) {
+        at = &(*at)->next;
+    }
+    *at = kept;
+}
+
+void hyd_watch_hold(struct hyd_job *job)
+{
+    job->hold_updates = true;
+}
+
+void hyd_watch_release(struct hyd_job *job)
+{
+    job->hold_updates = false;
+    tell_all(job);
 }
 
 void hyd_watch_end(struct hyd_job *job, hyd_status status, const struct hyd_error *err)
 {
+    tell_all(job);
     while (job->watchers != NULL) {
         struct hyd_watcher *watcher = job->watchers;
 

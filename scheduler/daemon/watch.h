@@ -26,6 +26,11 @@ void hyd_get_plan_close(struct hyd_call *call, bool cancelled);
 /* The step entered another state. */
 void hyd_watch_notify(struct hyd_job *job, const struct hyd_job_step *step);
 
+/* Between the two, changes are kept and told in their order at the release: agents get
+ * their parts before thousands of watchers hear that there are some. */
+void hyd_watch_hold(struct hyd_job *job);
+void hyd_watch_release(struct hyd_job *job);
+
 /* Nothing more will come: end the streams. err NULL: well. */
 void hyd_watch_end(struct hyd_job *job, hyd_status status, const struct hyd_error *err);
 

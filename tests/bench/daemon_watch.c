@@ -12,7 +12,7 @@ enum { STREAMS = 200, DAY_MS = 86400000 };
 
 struct reader {
     struct fleet_watch *watch;
-    uint64_t step; /* the last one it was told of */
+    uint64_t step; /* the last one whose end it was told of */
 };
 
 struct fleet_watch {
@@ -38,7 +38,8 @@ static void on_update(void *ctx, struct hyd_client_call *call,
     (void)call;
     reader->watch->updates++;
     reader->watch->dropped += in->dropped;
-    if (in->step != NULL && in->step->step > reader->step) {
+    if (in->step != NULL && in->step->state == HYDRA__V1__STEP_STATE__STEP_DONE &&
+        in->step->step > reader->step) {
         reader->step = in->step->step;
     }
 }

@@ -142,7 +142,10 @@ def live_job(stubs, service, channel):
 def on_a_terminal(daemon, service, stubs, agents):
     connect = "unix:" + daemon.socket
     view = Terminal(120, 40, "watch", "live", "--interval", "0.05", "--connect", connect)
-    view.run(r"(?s)live +open +8 .*last faults.*members: 2 agents.*steps")
+    # To the last row: a picture comes in pieces.
+    view.run(r"(?s)live +open +8 (?=.*steps.*2  failed )"
+             r"(?=.*1  done +6 +2,550 +\d+ +[\d.e-]+ +\d\.\d{3} +\d\.\d{3})"
+             r".*last faults.*members: 2 agents")
     text = view.screen.text()
     for part in (r"live +open +8 +8 +\d+ +2 +1 ", r"live step 2: .*rank 5: out of \?",
                  r"a +0\.\.3 +\w+", r"b +4\.\.7 +\w+", r"2  failed ",

@@ -37,6 +37,15 @@ void hyd_defer(struct hyd_call *call, const struct hyd_deferred *made,
     hyd_journal_put(service->journal, service->config.alloc, op);
 }
 
+void hyd_deferred_unwritten(struct hyd_deferred *deferred, const char *why)
+{
+    struct hyd_error err = {0};
+
+    hyd_call_fail(deferred->call,
+                  hyd_error_field(&err, HYD_ERR_UNAVAILABLE, "journal", "%s", why),
+                  &err);
+}
+
 void hyd_deferred_close(struct hyd_call *call, bool cancelled)
 {
     struct hyd_deferred *deferred = hyd_call_user(call);

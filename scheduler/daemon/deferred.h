@@ -30,6 +30,10 @@ struct hyd_deferred {
 void hyd_defer(struct hyd_call *call, const struct hyd_deferred *made,
                struct hyd_journal_op *op);
 
+/* Fail the call: the journal does not hold what was to be answered. why: all there is to
+ * say. */
+void hyd_deferred_unwritten(struct hyd_deferred *deferred, const char *why);
+
 void hyd_deferred_close(struct hyd_call *call, bool cancelled);
 
 #endif

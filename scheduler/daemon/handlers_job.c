@@ -19,15 +19,12 @@ static void finish_open(struct hyd_deferred *deferred, hyd_status status)
     struct hyd_arena_mark mark = hyd_arena_mark(&service->scratch);
     Hydra__V1__OpenJobResponse out = HYDRA__V1__OPEN_JOB_RESPONSE__INIT;
     struct hyd_job *job = hyd_service_find(service, deferred->job);
-    struct hyd_error err = {0};
 
     if (status == HYD_OK && job != NULL) {
         out.job = hyd_job_info(job, &service->scratch);
         hyd_handler_reply(deferred->call, out.job == NULL ? NULL : &out.base);
     } else {
-        (void)hyd_error_field(&err, HYD_ERR_UNAVAILABLE, "journal",
-                              "the job could not be written to the journal");
-        hyd_call_fail(deferred->call, HYD_ERR_UNAVAILABLE, &err);
+        hyd_deferred_unwritten(deferred, "the job could not be written to the journal");
         if (job != NULL && deferred->step == 1) {
             hyd_service_forget(service, job);
         }
@@ -79,15 +76,13 @@ static void finish_close(struct hyd_deferred *deferred, hyd_status status)
     struct hyd_arena_mark mark = hyd_arena_mark(&service->scratch);
     Hydra__V1__CloseJobResponse out = HYDRA__V1__CLOSE_JOB_RESPONSE__INIT;
     const struct hyd_job *job = hyd_service_find(service, deferred->job);
-    struct hyd_error err = {0};
 
     if (status == HYD_OK && job != NULL) {
         out.job = hyd_job_info(job, &service->scratch);
         hyd_handler_reply(deferred->call, out.job == NULL ? NULL : &out.base);
     } else {
-        (void)hyd_error_field(&err, HYD_ERR_UNAVAILABLE, "journal",
-                              "the job is closed, but the journal does not know yet");
-        hyd_call_fail(deferred->call, HYD_ERR_UNAVAILABLE, &err);
+        hyd_deferred_unwritten(deferred,
+                               "the job is closed, but the journal does not know yet");
     }
     hyd_arena_rewind(&service->scratch, mark);
 }
@@ -179,16 +174,13 @@ static void finish_cost(struct hyd_deferred *deferred, hyd_status status)
     struct hyd_arena_mark mark = hyd_arena_mark(&service->scratch);
     Hydra__V1__SetCostModelResponse out = HYDRA__V1__SET_COST_MODEL_RESPONSE__INIT;
     const struct hyd_job *job = hyd_service_find(service, deferred->job);
-    struct hyd_error err = {0};
 
     if (status == HYD_OK && job != NULL) {
         out.cost = hyd_job_cost_model(job, &service->scratch);
         hyd_handler_reply(deferred->call, out.cost == NULL ? NULL : &out.base);
     } else {
-        (void)hyd_error_field(
-            &err, HYD_ERR_UNAVAILABLE, "journal",
-            "the cost model is set, but the journal does not know yet");
-        hyd_call_fail(deferred->call, HYD_ERR_UNAVAILABLE, &err);
+        hyd_deferred_unwritten(
+            deferred, "the cost model is set, but the journal does not know yet");
     }
     hyd_arena_rewind(&service->scratch, mark);
 }

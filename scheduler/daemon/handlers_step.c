@@ -170,12 +170,10 @@ static void finish_report(struct hyd_deferred *deferred, hyd_status status)
     const struct hyd_job *job = hyd_service_find(deferred->service, deferred->job);
     const struct hyd_job_step *step =
         job == NULL ? NULL : hyd_job_find_step(job, deferred->step);
-    struct hyd_error err = {0};
 
     if (status != HYD_OK || step == NULL) {
-        (void)hyd_error_field(&err, HYD_ERR_UNAVAILABLE, "journal",
-                              "the report could not be written to the journal yet");
-        hyd_call_fail(deferred->call, HYD_ERR_UNAVAILABLE, &err);
+        hyd_deferred_unwritten(deferred,
+                               "the report could not be written to the journal yet");
         return;
     }
     out.state = hyd_convert_state(step->state);

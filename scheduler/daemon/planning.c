@@ -76,20 +76,21 @@ static void free_ticket(struct hyd_plan_ticket *ticket)
     hyd_alloc_free(ticket->owner->config.alloc, ticket);
 }
 
+static void drop_all(struct queue *queue)
+{
+    while (queue->n > 0) {
+        free_ticket(take_first(queue));
+    }
+}
+
 void hyd_planning_free(struct hyd_planning *planning)
 {
     if (planning == NULL) {
         return;
     }
-    while (planning->steps.n > 0) {
-        free_ticket(take_first(&planning->steps));
-    }
-    while (planning->what_ifs.n > 0) {
-        free_ticket(take_first(&planning->what_ifs));
-    }
-    while (planning->checks.n > 0) {
-        free_ticket(take_first(&planning->checks));
-    }
+    drop_all(&planning->steps);
+    drop_all(&planning->what_ifs);
+    drop_all(&planning->checks);
     while (planning->idle != NULL && planning->n_idle > 0) {
         hyd_planner_free(planning->idle[--planning->n_idle]);
     }

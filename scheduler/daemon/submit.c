@@ -121,16 +121,19 @@ static void settle(struct hyd_waiter *waiter, hyd_status st,
     }
 }
 
+static hyd_status step_failed(const struct hyd_job_step *step, struct hyd_error *err)
+{
+    return hyd_error_field(err, step->status, "step", "step %" PRIu64 " failed: %.150s",
+                           step->step, step->reason);
+}
+
 /* A failed step is an answer for who did not wait for its end, and an error for who did. */
 static void settle_by_state(struct hyd_waiter *waiter, const struct hyd_job_step *step)
 {
     struct hyd_error err = {0};
 
     if (waiter->want_done && step->state == HYD_STEP_FAILED) {
-        (void)hyd_error_field(&err, step->status, "step",
-                              "step %" PRIu64 " failed: %.150s", step->step,
-                              step->reason);
-        settle(waiter, step->status, &err);
+        settle(waiter, step_failed(step, &err), &err);
     } else {
         settle(waiter, HYD_OK, NULL);
     }
@@ -304,9 +307,7 @@ hyd_status hyd_submit_enter(struct hyd_waiter *waiter,
         /* Known before, or not even planned any more: the answer is there. */
         waiter->ready = true;
         if (step != NULL && waiter->want_done && step->state == HYD_STEP_FAILED) {
-            waiter->st = hyd_error_field(&waiter->err, step->status, "step",
-                                         "step %" PRIu64 " failed: %.150s", step->step,
-                                         step->reason);
+            waiter->st = step_failed(step, &waiter->err);
         }
         return HYD_OK;
     }

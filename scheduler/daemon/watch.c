@@ -112,6 +112,9 @@ void hyd_watch_notify(struct hyd_job *job, const struct hyd_job_step *step)
     struct hyd_watch_update *kept = NULL;
     struct hyd_watch_update **at = &job->updates;
 
+    if (job->watchers == NULL) {
+        return; /* and nobody comes before the release */
+    }
     for (const struct hyd_watcher *w = job->watchers; w != NULL; w = w->next) {
         const int which = w->with_cells ? 1 : 0;
 

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/rpc/json.h"
 #include "scheduler/cli/command.h"
 #include "scheduler/cli/json.h"
 #include "scheduler/cli/remote/remote.h"
@@ -250,18 +249,6 @@ static hyd_status print_step(const struct input *in, struct lists *lists, uint64
     return st;
 }
 
-/* As ListSteps answers, with all of its pages in one. */
-static json_t *steps_json(const struct hyd_remote_steps *list)
-{
-    json_t *steps = json_array();
-
-    for (size_t i = 0; i < list->n; i++) {
-        (void)json_array_append_new(
-            steps, hyd_json_encode(&list->step[i]->base, HYD_JSON_PLAIN));
-    }
-    return json_pack("{s:o, s:b}", "steps", steps, "more", list->more);
-}
-
 static hyd_status run(void *input, struct hyd_remote *remote, struct hyd_error *err)
 {
     const struct input *in = input;
@@ -276,9 +263,11 @@ static hyd_status run(void *input, struct hyd_remote *remote, struct hyd_error *
 
         st = hyd_remote_steps_list(remote, &in->remote, &query, &lists.of[j], err);
         if (st == HYD_OK && in->cli->json) {
-            (void)json_array_append_new(jobs,
-                                        json_pack("{s:s, s:o}", "job", in->job[j],
-                                                  "report", steps_json(&lists.of[j])));
+            /* As ListSteps answers, with all of its pages in one. */
+            (void)json_array_append_new(
+                jobs, json_pack("{s:s, s:{s:o, s:b}}", "job", in->job[j], "report",
+                                "steps", hyd_remote_steps_json(&lists.of[j]), "more",
+                                lists.of[j].more));
         }
         if (st == HYD_OK && lists.of[j].n == 0) {
             hyd_cli_note(in->cli, "%s has no steps yet: hydractl submit %s LENGTHS",

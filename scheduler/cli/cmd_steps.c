@@ -1,7 +1,6 @@
 /* cmd_steps.c - the steps of a job: what was predicted, what was measured. */
 #include <inttypes.h>
 
-#include "common/rpc/json.h"
 #include "scheduler/cli/command.h"
 #include "scheduler/cli/json.h"
 #include "scheduler/cli/parse.h"
@@ -58,15 +57,9 @@ static const struct argp_option options[] = {
 static hyd_status print_json(const struct input *in,
                              const struct hyd_remote_steps *list, struct hyd_error *err)
 {
-    json_t *steps = json_array();
-
-    for (size_t i = 0; i < list->n; i++) {
-        (void)json_array_append_new(
-            steps, hyd_json_encode(&list->step[i]->base, HYD_JSON_PLAIN));
-    }
     return hyd_json_print(in->cli->out,
-                          json_pack("{s:s, s:o, s:b}", "job", in->job, "steps", steps,
-                                    "more", list->more),
+                          json_pack("{s:s, s:o, s:b}", "job", in->job, "steps",
+                                    hyd_remote_steps_json(list), "more", list->more),
                           err);
 }
 

@@ -185,11 +185,7 @@ static void add_step(struct hyd_table *table, const struct hyd_cli *cli,
     const double shown = measured > 0 ? measured : predicted;
     char text[HYD_BAR_BYTES] = "";
 
-    hyd_table_add(table, "%" PRIu64, step->step);
-    hyd_table_add(table, "%s", hyd_remote_state_name(step->state));
-    hyd_table_add(table, "%" PRIu32, step->sequences);
-    hyd_table_add(table, "%s", hyd_text_count(step->tokens, text));
-    hyd_table_add(table, "%" PRIu32, step->num_microbatches);
+    hyd_remote_step_head(table, step);
     if (step->figures != NULL) {
         hyd_table_add(table, "%.4g", step->figures->step_s);
     } else {

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "common/rpc/json.h"
+
 enum { PAGE = 1000 };
 
 static hyd_status ask(struct hyd_remote *remote, const struct hyd_remote_args *args,
@@ -71,6 +73,17 @@ hyd_status hyd_remote_steps_list(struct hyd_remote *remote,
         *ret_list = list;
     }
     return st;
+}
+
+json_t *hyd_remote_steps_json(const struct hyd_remote_steps *list)
+{
+    json_t *steps = json_array();
+
+    for (size_t i = 0; i < list->n; i++) {
+        (void)json_array_append_new(
+            steps, hyd_json_encode(&list->step[i]->base, HYD_JSON_PLAIN));
+    }
+    return steps;
 }
 
 hyd_status hyd_remote_steps_newest(struct hyd_remote *remote,

@@ -8,6 +8,8 @@
 #ifndef HYD_SCHEDULER_CLI_REMOTE_REMOTE_STEPS_H
 #define HYD_SCHEDULER_CLI_REMOTE_REMOTE_STEPS_H
 
+#include <jansson.h>
+
 #include "scheduler/cli/remote/remote.h"
 
 struct hyd_remote_steps_query {
@@ -26,6 +28,9 @@ HYD_MUST_CHECK hyd_status
 hyd_remote_steps_list(struct hyd_remote *remote, const struct hyd_remote_args *args,
                       const struct hyd_remote_steps_query *query,
                       struct hyd_remote_steps *ret_list, struct hyd_error *err);
+
+/* An array of the steps, the caller's. */
+json_t *hyd_remote_steps_json(const struct hyd_remote_steps *list);
 
 /* The last ones, ascending; at most 1000. more: there are older ones. */
 HYD_MUST_CHECK hyd_status hyd_remote_steps_newest(struct hyd_remote *remote,

@@ -54,9 +54,8 @@ static void add_measured(struct hyd_table *table, const Hydra__V1__StepReport *r
     }
 }
 
-void hyd_remote_step_row(struct hyd_table *table, const Hydra__V1__StepInfo *step)
+void hyd_remote_step_head(struct hyd_table *table, const Hydra__V1__StepInfo *step)
 {
-    const Hydra__V1__Figures *figures = step->figures;
     char text[HYD_BAR_BYTES] = "";
 
     hyd_table_add(table, "%" PRIu64, step->step);
@@ -64,6 +63,14 @@ void hyd_remote_step_row(struct hyd_table *table, const Hydra__V1__StepInfo *ste
     hyd_table_add(table, "%" PRIu32, step->sequences);
     hyd_table_add(table, "%s", hyd_text_count(step->tokens, text));
     hyd_table_add(table, "%" PRIu32, step->num_microbatches);
+}
+
+void hyd_remote_step_row(struct hyd_table *table, const Hydra__V1__StepInfo *step)
+{
+    const Hydra__V1__Figures *figures = step->figures;
+    char text[HYD_BAR_BYTES] = "";
+
+    hyd_remote_step_head(table, step);
     if (figures == NULL) {
         hyd_table_add(table, "-");
         hyd_table_add(table, "-");

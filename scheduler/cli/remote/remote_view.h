@@ -19,6 +19,9 @@ const char *hyd_remote_state_name(Hydra__V1__StepState state);
 extern const char *const hyd_remote_step_columns[];
 void hyd_remote_step_row(struct hyd_table *table, const Hydra__V1__StepInfo *step);
 
+/* The start of a step's row: number, state, sequences, tokens, microbatches. */
+void hyd_remote_step_head(struct hyd_table *table, const Hydra__V1__StepInfo *step);
+
 /* One line with key=value for pipes. */
 void hyd_remote_step_line(FILE *out, const char *job, const Hydra__V1__StepInfo *step);
 

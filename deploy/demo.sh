@@ -9,6 +9,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
 # shellcheck source=deploy/lib/packages.sh
 . "$here/lib/packages.sh"
+# shellcheck source=deploy/lib/processes.sh
+. "$here/lib/processes.sh"
 
 for word in "$@"; do
     case $word in
@@ -33,19 +35,8 @@ pids=
 stop_all() {
     status=$?
     trap - EXIT INT TERM HUP
-    for pid in $pids; do
-        kill "$pid" 2> /dev/null || true
-    done
-    # Nothing is left running: what does not end on its own within 10 s is killed.
-    tries=100
-    for pid in $pids; do
-        while kill -0 "$pid" 2> /dev/null && [ $tries -gt 0 ]; do
-            sleep 0.1
-            tries=$((tries - 1))
-        done
-        kill -9 "$pid" 2> /dev/null || true
-        wait "$pid" 2> /dev/null || true
-    done
+    # shellcheck disable=SC2086  # numbers are words
+    hydra_end 10 $pids # nothing is left running
     if [ "$status" -ne 0 ]; then
         echo "demo.sh: failed; last lines of the logs:" >&2
         for log in "$tmp"/*.log; do

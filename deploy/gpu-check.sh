@@ -16,6 +16,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
 # shellcheck source=deploy/lib/gpu_parts.sh
 . "$here/lib/gpu_parts.sh"
+# shellcheck source=deploy/lib/processes.sh
+. "$here/lib/processes.sh"
 
 usage() {
     echo "usage: sh deploy/gpu-check.sh [--out DIR] [PART...]"

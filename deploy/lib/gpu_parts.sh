@@ -194,19 +194,8 @@ gpu_fleet_agents() {
 gpu_fleet_stop() {
     status=$?
     trap - EXIT TERM INT
-    for pid in $pids; do
-        kill "$pid" 2> /dev/null || true
-    done
-    # What does not end on its own within 5 s is killed.
-    tries=50
-    for pid in $pids; do
-        while kill -0 "$pid" 2> /dev/null && [ $tries -gt 0 ]; do
-            sleep 0.1
-            tries=$((tries - 1))
-        done
-        kill -9 "$pid" 2> /dev/null || true
-        wait "$pid" 2> /dev/null || true
-    done
+    # shellcheck disable=SC2086  # numbers are words
+    hydra_end 5 $pids
     rm -rf "$fleet"
     exit "$status"
 }

@@ -281,50 +281,16 @@ static void nccl_refuses_what_the_contract_forbids(void **state)
     run_ranks(2, 2, limits_body);
 }
 
-struct abort_call {
-    struct hyd_world_rank *self;
-    pthread_barrier_t blocked;
-};
-
-static void *abort_main(void *arg)
-{
-    struct abort_call *call = arg;
-
-    (void)pthread_barrier_wait(&call->blocked);
-    call->self->ops->abort(call->self->transport);
-    return NULL;
-}
-
-/* A receive that nobody serves and a send that nobody takes end when another thread
- * aborts; so does everything posted later. */
+/* A receive that nobody serves and a send that nobody takes. */
 static const char *abort_body(struct hyd_world_rank *self)
 {
-    struct abort_call call = {.self = self};
-    struct hyd_op_group group = {0}, later = {0};
-    hyd_status st = HYD_OK, later_st = HYD_OK;
     struct desk desk;
     const char *failure = desk_open(&desk, self);
     const struct hyd_op op[] = {{HYD_OP_RECV, 1 - self->rank, desk.in.at, MAX_BYTES},
                                 {HYD_OP_SEND, 1 - self->rank, desk.out.at, MAX_BYTES}};
-    pthread_t thread;
 
     if (self->rank == 0 && failure == NULL) {
-        (void)pthread_barrier_init(&call.blocked, NULL, 2);
-        (void)pthread_create(&thread, NULL, abort_main, &call);
-        st = self->ops->post_group(self->transport, op, 2, &group);
-        (void)pthread_barrier_wait(&call.blocked);
-        st =
-            st == HYD_OK ? hyd_test_wait_group(self->ops, self->transport, &group) : st;
-        later_st = self->ops->post_group(self->transport, op, 2, &later);
-        later_st = later_st == HYD_OK
-                       ? hyd_test_wait_group(self->ops, self->transport, &later)
-                       : HYD_OK;
-        (void)pthread_join(thread, NULL);
-        (void)pthread_barrier_destroy(&call.blocked);
-        if (st != HYD_ERR_CANCELLED || later_st != HYD_ERR_CANCELLED) {
-            failure = hyd_world_reason("%s, then %s", hyd_status_name(st),
-                                       hyd_status_name(later_st));
-        }
+        failure = hyd_world_abort_blocked(self, op);
     }
     (void)pthread_barrier_wait(self->together);
     desk_close(&desk);

@@ -248,22 +248,7 @@ static void transport_refuses_what_the_contract_forbids(void **state)
     assert_null(hyd_world_run_threads(&world));
 }
 
-struct abort_call {
-    struct hyd_world_rank *self;
-    pthread_barrier_t blocked;
-};
-
-static void *abort_main(void *arg)
-{
-    struct abort_call *call = arg;
-
-    (void)pthread_barrier_wait(&call->blocked);
-    call->self->ops->abort(call->self->transport);
-    return NULL;
-}
-
-/* A receive that nobody serves and a send that nobody takes end when another thread
- * aborts; so does everything posted later. */
+/* A receive that nobody serves and a send that nobody takes. */
 static const char *abort_body(struct hyd_world_rank *self)
 {
     unsigned char *buffer = calloc(2, LARGE_BYTES);
@@ -271,36 +256,11 @@ static const char *abort_body(struct hyd_world_rank *self)
         {HYD_OP_RECV, 1 - self->rank, buffer, LARGE_BYTES - self->rank},
         {HYD_OP_SEND, 1 - self->rank, buffer + LARGE_BYTES, LARGE_BYTES},
     };
-    struct abort_call call = {.self = self};
-    struct hyd_op_group group = {0};
-    struct hyd_op_group later = {0};
-    hyd_status st = HYD_OK;
-    hyd_status later_st = HYD_OK;
-    pthread_t thread;
+    const char *failure = self->rank == 0 ? hyd_world_abort_blocked(self, op) : NULL;
 
-    if (self->rank == 0) {
-        (void)pthread_barrier_init(&call.blocked, NULL, 2);
-        (void)pthread_create(&thread, NULL, abort_main, &call);
-        st = self->ops->post_group(self->transport, op, 2, &group);
-        (void)pthread_barrier_wait(&call.blocked);
-        st =
-            st == HYD_OK ? hyd_test_wait_group(self->ops, self->transport, &group) : st;
-        later_st = self->ops->post_group(self->transport, op, 2, &later);
-        later_st = later_st == HYD_OK
-                       ? hyd_test_wait_group(self->ops, self->transport, &later)
-                       : HYD_OK;
-        (void)pthread_join(thread, NULL);
-        (void)pthread_barrier_destroy(&call.blocked);
-    }
     (void)pthread_barrier_wait(self->together);
     free(buffer);
-    if (self->rank != 0) {
-        return NULL;
-    }
-    return st == HYD_ERR_CANCELLED && later_st == HYD_ERR_CANCELLED
-               ? NULL
-               : hyd_world_reason("%s, then %s", hyd_status_name(st),
-                                  hyd_status_name(later_st));
+    return failure;
 }
 
 static void transport_abort_wakes_a_blocked_waiter(void **state)

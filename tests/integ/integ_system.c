@@ -76,29 +76,17 @@ static unsigned victim(struct system *sys, const char *where, int signal_number)
     return hyd_spawn_start(&sys->spawn, "victim", argv);
 }
 
-/* A small model, so that a sanitizer build computes it in a blink. */
 static void open_masked_job(struct system *sys, uint32_t ranks, const char *policy,
                             Hydra__V1__Verify verify, Hydra__V1__Mask mask)
 {
     struct job_request job;
-    Hydra__V1__ModelShape shape = HYDRA__V1__MODEL_SHAPE__INIT;
-    Hydra__V1__Execution execution = HYDRA__V1__EXECUTION__INIT;
+    struct run_request run;
 
     job_request_init(&job, "test");
-    shape.layers = 1;
-    shape.hidden = 256;
-    shape.heads = 4;
-    shape.kv_heads = 2;
-    shape.head_dim = 64;
-    shape.ffn = 512;
-    shape.mask = mask;
-    shape.window_tokens = mask == HYDRA__V1__MASK__MASK_WINDOW ? 37 : 0;
-    execution.layers = 1;
-    execution.verify = verify;
-    execution.seed = 11;
-    job.cost.model = &shape;
-    job.spec.execution = &execution;
-    job.spec.run = HYDRA__V1__RUN_MODE__RUN_AGENTS;
+    job_request_run(&job, &run);
+    run.shape.mask = mask;
+    run.shape.window_tokens = mask == HYDRA__V1__MASK__MASK_WINDOW ? 37 : 0;
+    run.execution.verify = verify;
     job.pool.ranks = ranks;
     job.pool.ranks_per_node = ranks / 2;
     job.limits.cap_tokens = 160;

@@ -91,22 +91,10 @@ static void start_agent(struct soak *soak, unsigned i, bool again)
 static void open_job(struct soak *soak)
 {
     struct job_request job;
-    Hydra__V1__ModelShape shape = HYDRA__V1__MODEL_SHAPE__INIT;
-    Hydra__V1__Execution execution = HYDRA__V1__EXECUTION__INIT;
+    struct run_request run;
 
     job_request_init(&job, "test");
-    shape.layers = 1;
-    shape.hidden = 256;
-    shape.heads = 4;
-    shape.kv_heads = 2;
-    shape.head_dim = 64;
-    shape.ffn = 512;
-    execution.layers = 1;
-    execution.verify = HYDRA__V1__VERIFY__VERIFY_FULL;
-    execution.seed = 11;
-    job.cost.model = &shape;
-    job.spec.execution = &execution;
-    job.spec.run = HYDRA__V1__RUN_MODE__RUN_AGENTS;
+    job_request_run(&job, &run);
     job.pool.ranks = N_RANKS;
     job.pool.ranks_per_node = 4;
     job.limits.cap_tokens = 160;

@@ -27,6 +27,24 @@ void job_request_init(struct job_request *job, const char *name)
     job->request.spec = &job->spec;
 }
 
+void job_request_run(struct job_request *job, struct run_request *run)
+{
+    hydra__v1__model_shape__init(&run->shape);
+    hydra__v1__execution__init(&run->execution);
+    run->shape.layers = 1;
+    run->shape.hidden = 256;
+    run->shape.heads = 4;
+    run->shape.kv_heads = 2;
+    run->shape.head_dim = 64;
+    run->shape.ffn = 512;
+    run->execution.layers = 1;
+    run->execution.verify = HYDRA__V1__VERIFY__VERIFY_FULL;
+    run->execution.seed = 11;
+    job->cost.model = &run->shape;
+    job->spec.execution = &run->execution;
+    job->spec.run = HYDRA__V1__RUN_MODE__RUN_AGENTS;
+}
+
 void job_request_open(struct job_request *job, struct daemon_rig *rig)
 {
     hyd_status st = HYD_OK;

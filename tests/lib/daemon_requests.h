@@ -23,6 +23,16 @@ struct job_request {
 
 void job_request_init(struct job_request *job, const char *name);
 
+/* What agents run for it: one layer of a small model, so that a sanitizer build computes it
+ * in a blink, every result checked. */
+struct run_request {
+    Hydra__V1__ModelShape shape;
+    Hydra__V1__Execution execution;
+};
+
+/* The job runs on agents; run is lent to it. */
+void job_request_run(struct job_request *job, struct run_request *run);
+
 /* Opens it; the test fails when it cannot. */
 void job_request_open(struct job_request *job, struct daemon_rig *rig);
 

@@ -222,3 +222,44 @@ const char *hyd_world_run_processes(const struct hyd_world *world)
     reap(world, shared, pid);
     return settle(world, shared);
 }
+
+struct abort_call {
+    struct hyd_world_rank *self;
+    pthread_barrier_t blocked;
+};
+
+static void *abort_main(void *arg)
+{
+    struct abort_call *call = arg;
+
+    (void)pthread_barrier_wait(&call->blocked);
+    call->self->ops->abort(call->self->transport);
+    return NULL;
+}
+
+const char *hyd_world_abort_blocked(struct hyd_world_rank *self,
+                                    const struct hyd_op op[2])
+{
+    struct abort_call call = {.self = self};
+    struct hyd_op_group group = {0};
+    struct hyd_op_group later = {0};
+    hyd_status st = HYD_OK;
+    hyd_status later_st = HYD_OK;
+    pthread_t thread;
+
+    (void)pthread_barrier_init(&call.blocked, NULL, 2);
+    (void)pthread_create(&thread, NULL, abort_main, &call);
+    st = self->ops->post_group(self->transport, op, 2, &group);
+    (void)pthread_barrier_wait(&call.blocked);
+    st = st == HYD_OK ? hyd_test_wait_group(self->ops, self->transport, &group) : st;
+    later_st = self->ops->post_group(self->transport, op, 2, &later);
+    later_st = later_st == HYD_OK
+                   ? hyd_test_wait_group(self->ops, self->transport, &later)
+                   : HYD_OK;
+    (void)pthread_join(thread, NULL);
+    (void)pthread_barrier_destroy(&call.blocked);
+    return st == HYD_ERR_CANCELLED && later_st == HYD_ERR_CANCELLED
+               ? NULL
+               : hyd_world_reason("%s, then %s", hyd_status_name(st),
+                                  hyd_status_name(later_st));
+}

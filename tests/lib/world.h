@@ -50,6 +50,13 @@ const char *hyd_world_run_threads(const struct hyd_world *world);
  * at once: UCX takes an unreaped process for alive. */
 const char *hyd_world_run_processes(const struct hyd_world *world);
 
+/*
+ * Post two ops that nobody serves, block on them, and let another thread abort: they must
+ * end with CANCELLED, and so must what is posted later. NULL, or how they ended.
+ */
+const char *hyd_world_abort_blocked(struct hyd_world_rank *self,
+                                    const struct hyd_op op[2]);
+
 /* printf into thread-local text, for a body's reason. */
 const char *hyd_world_reason(const char *format, ...)
     __attribute__((format(printf, 1, 2)));

@@ -3,9 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "tests/lib/compute_naive.h"
-#include "tests/lib/engine_rig.h"
 #include "tests/lib/test.h"
+#include "tests/prop/trap_rig.h"
 #include "worker/attn/merge.h"
 #include "worker/attn/order.h"
 #include "worker/transport/self/transport_self.h"
@@ -15,32 +14,7 @@ static const uint32_t ids[] = {0, 1, 2, 3};
 
 static struct hyd_rig rig_of(uint32_t n_ranks, uint32_t n_heads, uint32_t n_kv_heads)
 {
-    return (struct hyd_rig){
-        .model = {.dtype = HYD_DTYPE_F32,
-                  .d = 8,
-                  .n_heads = n_heads,
-                  .n_kv_heads = n_kv_heads,
-                  .see = HYD_SEE_CAUSAL},
-        .plan = {.n_ranks = n_ranks, .n_microbatches = 1, .n_layers = 1},
-        .compute = &hyd_compute_naive,
-        .backward = true,
-        .chaos = true,
-        .amplitude = 1.0F,
-        .tolerance = 1e-5,
-        .seed = 31,
-    };
-}
-
-static void expect_right(struct hyd_rig *rig)
-{
-    const char *why;
-
-    hyd_rig_sort(&rig->plan);
-    why = hyd_rig_run(rig);
-    if (why != NULL) {
-        print_error("%s\n", why);
-    }
-    assert_null(why);
+    return trap_rig(n_ranks, n_heads, n_kv_heads, 31);
 }
 
 static void trap_03_gradients_are_right_and_not_only_outputs(void **state)
@@ -53,7 +27,7 @@ static void trap_03_gradients_are_right_and_not_only_outputs(void **state)
         hyd_rig_add_group(&rig.plan, 0, u, 4 / u, ranks);
         hyd_rig_add_seq(&rig.plan, 45);
         hyd_rig_add_seq(&rig.plan, 6);
-        expect_right(&rig);
+        trap_expect_right(&rig);
         assert_true(rig.worst_backward > 0.0 && rig.worst_backward < 1e-5);
     }
 }
@@ -125,7 +99,7 @@ static void trap_08_packed_rows_of_several_sequences_keep_their_lse(void **state
     hyd_rig_add_seq(&rig.plan, 61);
     hyd_rig_add_seq(&rig.plan, 1);
     hyd_rig_add_seq(&rig.plan, 30);
-    expect_right(&rig);
+    trap_expect_right(&rig);
 }
 
 static void trap_09_and_10_rows_add_up_whatever_divides(void **state)
@@ -198,7 +172,7 @@ static void trap_16_kv_heads_are_tiled_and_never_repeated(void **state)
 
         hyd_rig_add_group(&rig.plan, 0, u, 1, ranks);
         hyd_rig_add_seq(&rig.plan, 23);
-        expect_right(&rig);
+        trap_expect_right(&rig);
     }
 }
 
@@ -224,7 +198,7 @@ static void trap_19_groups_change_from_microbatch_to_microbatch(void **state)
     hyd_rig_add_seq(&rig.plan, 33);
     hyd_rig_add_group(&rig.plan, 1, 1, 1, one);
     hyd_rig_add_seq(&rig.plan, 12);
-    expect_right(&rig);
+    trap_expect_right(&rig);
 }
 
 static void trap_20_a_post_never_exceeds_what_one_launch_takes(void **state)
@@ -310,7 +284,7 @@ static void trap_20_a_full_queue_is_waited_for(void **state)
     }
     memset(narrow, 0, sizeof narrow);
     n_refused = 0;
-    expect_right(&rig);
+    trap_expect_right(&rig);
     assert_true(n_refused > 0);
 }
 

@@ -3,41 +3,15 @@
 #include <math.h>
 #include <string.h>
 
-#include "tests/lib/compute_naive.h"
-#include "tests/lib/engine_rig.h"
 #include "tests/lib/test.h"
+#include "tests/prop/trap_rig.h"
 #include "worker/attn/order.h"
 
 static const uint32_t ranks[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 static struct hyd_rig rig_of(uint32_t n_ranks, uint32_t n_heads, uint32_t n_kv_heads)
 {
-    return (struct hyd_rig){
-        .model = {.dtype = HYD_DTYPE_F32,
-                  .d = 8,
-                  .n_heads = n_heads,
-                  .n_kv_heads = n_kv_heads,
-                  .see = HYD_SEE_CAUSAL},
-        .plan = {.n_ranks = n_ranks, .n_microbatches = 1, .n_layers = 1},
-        .compute = &hyd_compute_naive,
-        .backward = true,
-        .chaos = true,
-        .amplitude = 1.0F,
-        .tolerance = 1e-5,
-        .seed = 77,
-    };
-}
-
-static void expect_right(struct hyd_rig *rig)
-{
-    const char *why;
-
-    hyd_rig_sort(&rig->plan);
-    why = hyd_rig_run(rig);
-    if (why != NULL) {
-        print_error("%s\n", why);
-    }
-    assert_null(why);
+    return trap_rig(n_ranks, n_heads, n_kv_heads, 77);
 }
 
 static void trap_01_no_row_is_lost_when_lengths_do_not_divide(void **state)
@@ -53,7 +27,7 @@ static void trap_01_no_row_is_lost_when_lengths_do_not_divide(void **state)
             for (uint32_t k = 0; k < 3; k++) {
                 hyd_rig_add_seq(&rig.plan, length + k);
             }
-            expect_right(&rig);
+            trap_expect_right(&rig);
         }
     }
 }
@@ -69,7 +43,7 @@ static void trap_02_and_25_empty_chunks_and_sequences_leave_no_garbage(void **st
         hyd_rig_add_seq(&rig.plan, 1);
         hyd_rig_add_seq(&rig.plan, 7);
         hyd_rig_add_seq(&rig.plan, 0);
-        expect_right(&rig);
+        trap_expect_right(&rig);
     }
 }
 
@@ -84,7 +58,7 @@ static double bf16_error(uint32_t r, bool backward)
     rig.tolerance = 1.0;
     hyd_rig_add_group(&rig.plan, 0, 1, r, ranks);
     hyd_rig_add_seq(&rig.plan, 160);
-    expect_right(&rig);
+    trap_expect_right(&rig);
     return backward ? rig.worst_backward : rig.worst_forward;
 }
 
@@ -109,7 +83,7 @@ static void trap_05_scores_of_hundreds_do_not_overflow(void **state)
             1e-4; /* p = exp(s - lse) magnifies what fp32 makes of s = 300 */
         hyd_rig_add_group(&rig.plan, 0, 1, r, ranks);
         hyd_rig_add_seq(&rig.plan, 50);
-        expect_right(&rig);
+        trap_expect_right(&rig);
     }
 }
 
@@ -122,7 +96,7 @@ static void trap_12_every_rank_really_attends_to_every_other(void **state)
     rig.model.see = HYD_SEE_FULL;
     hyd_rig_add_group(&rig.plan, 0, 2, 4, ranks);
     hyd_rig_add_seq(&rig.plan, 64);
-    expect_right(&rig);
+    trap_expect_right(&rig);
     assert_true(rig.sent_bytes > 0);
 }
 
@@ -137,7 +111,7 @@ static void trap_14_heads_may_be_torn_apart(void **state)
 
         hyd_rig_add_group(&rig.plan, 0, shape[i][2], 1, ranks);
         hyd_rig_add_seq(&rig.plan, 31);
-        expect_right(&rig);
+        trap_expect_right(&rig);
     }
 }
 
@@ -154,7 +128,7 @@ static void trap_15_replicated_kv_heads_give_their_gradients_together(void **sta
             rig.tolerance = bf16 == 0 ? 1e-5 : 1e-2;
             hyd_rig_add_group(&rig.plan, 0, u[i], 8 / u[i], ranks);
             hyd_rig_add_seq(&rig.plan, 45);
-            expect_right(&rig);
+            trap_expect_right(&rig);
         }
     }
 }
@@ -171,7 +145,7 @@ static void trap_17_groups_may_be_any_ranks(void **state)
     hyd_rig_add_seq(&rig.plan, 37);
     hyd_rig_add_group(&rig.plan, 0, 1, 3, three);
     hyd_rig_add_seq(&rig.plan, 29);
-    expect_right(&rig);
+    trap_expect_right(&rig);
 }
 
 static void trap_18_ranks_outside_a_group_hear_nothing(void **state)
@@ -184,7 +158,7 @@ static void trap_18_ranks_outside_a_group_hear_nothing(void **state)
     (void)state;
     hyd_rig_add_group(&rig.plan, 0, 2, 1, two);
     hyd_rig_add_seq(&rig.plan, 20);
-    expect_right(&rig);
+    trap_expect_right(&rig);
     /* Forward and backward: 10 tokens each, half the heads of q, k, v and o. */
     assert_int_equal(rig.sent_bytes, 2 * 2 * 10 * 8 * 4 * (2 + 2 * 1 + 2));
 }
@@ -201,7 +175,7 @@ static void trap_24_no_buffer_is_used_again_too_early(void **state)
         hyd_rig_add_seq(&rig.plan, 43);
         hyd_rig_add_group(&rig.plan, 0, 1, 3, ranks);
         hyd_rig_add_seq(&rig.plan, 17);
-        expect_right(&rig);
+        trap_expect_right(&rig);
     }
 }
 
@@ -264,7 +238,7 @@ static void trap_29_small_rings_where_next_is_previous(void **state)
             hyd_rig_add_group(&rig.plan, 0, u, r, ranks);
             hyd_rig_add_seq(&rig.plan, 41);
             hyd_rig_add_seq(&rig.plan, 12);
-            expect_right(&rig);
+            trap_expect_right(&rig);
         }
     }
 }
@@ -279,7 +253,7 @@ static void trap_30_every_degree_and_every_way_to_split_it(void **state)
             if (d % u == 0) {
                 hyd_rig_add_group(&rig.plan, 0, u, d / u, ranks);
                 hyd_rig_add_seq(&rig.plan, 53);
-                expect_right(&rig);
+                trap_expect_right(&rig);
             }
         }
     }

@@ -10,6 +10,7 @@
 
 #include "tests/bench/plan_gain.h"
 #include "tests/bench/plan_jitter.h"
+#include "tests/bench/plan_seeds.h"
 #include "tests/bench/plan_sweep.h"
 #include "tests/bench/plan_time.h"
 
@@ -26,6 +27,7 @@ static const double CHECK_GAIN = 1.02;
 static const struct hyd_plan_case_spec cases[] = {
     {"pretrain_prolong", 1, 0, 0, 64, 16 * K, 256 * K, SEED},
     {"pretrain_prolong", 1, 0, 0, 64, 16 * K, 256 * K, 1},
+    {"pretrain_prolong", 1, 0, 0, 64, 16 * K, 256 * K, 4},
     {"pretrain_prolong", 1, 0, 0, 64, 16 * K, 256 * K, 2},
     {"pretrain_prolong", 1, 0, 0, 64, 16 * K, 256 * K, 3},
     {"pretrain_wlbllm", 2, 0, 0, 64, 16 * K, 256 * K, SEED},
@@ -181,6 +183,7 @@ int hyd_bench_plan(const struct hyd_bench_args *args)
     json_t *times = json_array();
     json_t *jitter = json_array();
     json_t *sweep = json_array();
+    json_t *seeds = json_array();
     int status = 0;
 
     if (!args->json) {
@@ -196,12 +199,16 @@ int hyd_bench_plan(const struct hyd_bench_args *args)
     if ((all && !args->check) || hyd_bench_has_word(args, "jitter")) {
         status |= hyd_plan_jitter_table(args, jitter);
     }
+    if (hyd_bench_has_word(args, "seeds") || (all && args->full)) {
+        status |= hyd_plan_seeds_table(args, seeds);
+    }
     if (hyd_bench_has_word(args, "sweep") || (all && args->full)) {
         status |= hyd_plan_sweep_table(args, sweep);
     }
     (void)json_object_set_new(out, "time", times);
     (void)json_object_set_new(out, "gain", gain);
     (void)json_object_set_new(out, "jitter", jitter);
+    (void)json_object_set_new(out, "seeds", seeds);
     (void)json_object_set_new(out, "sweep", sweep);
     if (args->json) {
         (void)json_dumpf(out, stdout, JSON_INDENT(1));

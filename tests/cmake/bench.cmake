@@ -22,6 +22,7 @@ add_executable(hydra-bench
   bench/plan_gain.c
   bench/plan_jitter.c
   bench/plan_orders.c
+  bench/plan_seeds.c
   bench/plan_sweep.c
   bench/plan_time.c
   bench/ring_links.c

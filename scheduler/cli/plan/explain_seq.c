@@ -24,6 +24,7 @@ struct facts {
     struct hyd_explain_split split[HYD_EXPLAIN_MAX_SPLITS]; /* of its degree */
     size_t n_splits;
     const struct hyd_explain_try *chosen; /* or NULL */
+    uint32_t least_degree; /* of that placement, where it is above the limit; else 0 */
 };
 
 const char *hyd_explain_source_name(enum hyd_explain_source source)
@@ -119,6 +120,9 @@ static hyd_status gather(const struct hyd_explain *e, uint32_t seq, struct facts
     f->n_degrees = hyd_explain_degrees(e, seq, f->group.n_ranks, f->degree);
     f->n_splits = hyd_explain_splits(e, seq, f->group.n_ranks, f->split);
     f->chosen = e->chosen < e->n_tries ? &e->tries[e->chosen] : NULL;
+    if (f->chosen != NULL && f->chosen->begin.degree > in->limits.min_degree) {
+        f->least_degree = f->chosen->begin.degree;
+    }
     return find_loads(e, f, alloc, err);
 }
 
@@ -131,7 +135,8 @@ static uint32_t least_area(const struct facts *f)
     for (size_t i = 0; i < f->n_degrees; i++) {
         const struct hyd_explain_degree *d = &f->degree[i];
 
-        if (!d->over_cap && !d->over_target && (degree == 0 || d->area_s < least_s)) {
+        if (!d->over_cap && !d->over_target && d->d >= f->least_degree &&
+            (degree == 0 || d->area_s < least_s)) {
             least_s = d->area_s;
             degree = d->d;
         }
@@ -150,7 +155,9 @@ static const char *verdict(const struct hyd_explain *e, const struct facts *f,
             return "TAKEN: a giant, above the target at every degree";
         }
         if (d->d == least) {
-            return "TAKEN: least rank-seconds below the target";
+            return d->d == f->least_degree
+                       ? "TAKEN: the least degree of this plan"
+                       : "TAKEN: least rank-seconds below the target";
         }
         if (f->chosen != NULL && f->chosen->n_widened > 0) {
             return "TAKEN: smaller degrees had no room under the cap";
@@ -164,6 +171,9 @@ static const char *verdict(const struct hyd_explain *e, const struct facts *f,
     }
     if (d->over_target) {
         return "a shard would exceed the target";
+    }
+    if (d->d < f->least_degree) {
+        return "below the least degree of this plan";
     }
     return d->d == least ? "least rank-seconds" : "more rank-seconds";
 }
@@ -297,6 +307,14 @@ static void show_trace(FILE *out, const struct hyd_explain *e, const struct fact
             "degrees       were chosen for shards of at most %s, %.2f of the target\n",
             hyd_text_seconds(f->chosen->degree.target_s, a), f->chosen->begin.theta);
     }
+    if (f->least_degree > 0) {
+        (void)fprintf(
+            out,
+            "least degree  %" PRIu32
+            " in this plan: cells outnumber the sequences, and smaller shards "
+            "level them better\n",
+            f->least_degree);
+    }
     if (f->chosen->n_widened > 0) {
         (void)fprintf(out,
                       "widened       %" PRIu32
@@ -342,9 +360,13 @@ static hyd_status show_text(struct hyd_cli *cli, const struct hyd_explain *e,
     (void)fprintf(out, "cell          microbatch %" PRIu32 " of %" PRIu32 ", ",
                   f->place.microbatch, e->plan->n_microbatches);
     show_ranks(out, f->ranks, f->group.n_ranks);
-    (void)fprintf(out, ", with %" PRIu32 " other sequence%s in its group; %s carr%s %s",
-                  f->group.n_ids - 1, f->group.n_ids == 2 ? "" : "s",
-                  f->group.n_ranks == 1 ? "the cell" : "cells",
+    if (f->group.n_ids == 1) {
+        (void)fputs(", alone in its group", out);
+    } else {
+        (void)fprintf(out, ", with %" PRIu32 " other sequence%s in its group",
+                      f->group.n_ids - 1, f->group.n_ids == 2 ? "" : "s");
+    }
+    (void)fprintf(out, "; %s carr%s %s", f->group.n_ranks == 1 ? "the cell" : "cells",
                   f->group.n_ranks == 1 ? "ies" : "y",
                   hyd_text_seconds(f->least_load_s, a));
     if (f->most_load_s > f->least_load_s) {
@@ -414,6 +436,8 @@ static hyd_status show_json(struct hyd_cli *cli, const struct hyd_explain *e,
                                   json_real(f->chosen->place.load_s));
         (void)json_object_set_new(root, "widened",
                                   json_integer((json_int_t)f->chosen->n_widened));
+        (void)json_object_set_new(root, "least_degree",
+                                  json_integer((json_int_t)f->least_degree));
         (void)json_object_set_new(root, "blocks",
                                   json_pack("{s:I, s:I, s:I}", "considered",
                                             (json_int_t)f->chosen->n_blocks,

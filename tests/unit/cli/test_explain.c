@@ -161,6 +161,48 @@ static void explain_finds_the_giant_where_the_plan_has_it(void **state)
     json_decref(root);
 }
 
+/* Fewer sequences than cells: the plan has a least degree, and that is the reason. */
+static void explain_names_the_least_degree_of_the_plan(void **state)
+{
+    char words[2048];
+    char path[HYD_CLI_FILE_BYTES];
+    struct hyd_cli_result r;
+    json_t *root = NULL;
+    const json_t *first = NULL;
+    json_int_t least = 0;
+
+    (void)state;
+    (void)snprintf(path, sizeof path, "%s/few", folder);
+    (void)snprintf(words, sizeof words,
+                   "mock --lognormal 8192,1.5,64,262144 -n 400 -o %s", path);
+    r = hyd_cli_run_text(words);
+    assert_int_equal(r.code, 0);
+    hyd_cli_result_release(&r);
+    (void)snprintf(words, sizeof words,
+                   "plan %s --ranks 64 --cap 16K --pp 8 --out %s/plan.json", path,
+                   folder);
+    r = hyd_cli_run_text(words);
+    assert_int_equal(r.code, 0);
+    hyd_cli_result_release(&r);
+    for (int seq = 0; seq < 3; seq++) {
+        char more[64];
+
+        (void)snprintf(more, sizeof more, "--seq %d --json", seq);
+        root = run_json("explain", more);
+        least = json_integer_value(json_object_get(root, "least_degree"));
+        assert_true(least > 1);
+        assert_true(json_integer_value(json_object_get(root, "degree")) >= least);
+        first = json_array_get(json_object_get(root, "degrees"), 0);
+        assert_int_equal(json_integer_value(json_object_get(first, "degree")), 1);
+        assert_null(
+            strstr(json_string_value(json_object_get(first, "why")), "rank-seconds"));
+        json_decref(root);
+    }
+    r = run("explain", "--seq 0");
+    assert_non_null(strstr(r.out, "\nleast degree  "));
+    hyd_cli_result_release(&r);
+}
+
 static void explained_shards_add_up_to_the_cell(void **state)
 {
     json_t *root = NULL;
@@ -420,6 +462,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(explain_finds_the_giant_where_the_plan_has_it),
+        cmocka_unit_test(explain_names_the_least_degree_of_the_plan),
         cmocka_unit_test(explained_shards_add_up_to_the_cell),
         cmocka_unit_test(explain_works_for_every_policy),
         cmocka_unit_test(explain_says_what_does_not_exist),

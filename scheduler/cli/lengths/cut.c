@@ -149,6 +149,23 @@ bool hyd_piece_is_number(struct hyd_piece piece)
     return n_digits > 0;
 }
 
+bool hyd_piece_seems_number(struct hyd_piece piece)
+{
+    char text[NUMBER_BYTES];
+    char *rest = NULL;
+
+    if (piece.n == 0 || piece.n >= sizeof text) {
+        return false;
+    }
+    if (piece.at[0] >= '0' && piece.at[0] <= '9') {
+        return true;
+    }
+    memcpy(text, piece.at, piece.n);
+    text[piece.n] = '\0';
+    (void)strtod(text, &rest);
+    return rest != text && *rest == '\0';
+}
+
 bool hyd_piece_count(struct hyd_piece piece, uint64_t *ret_count)
 {
     uint64_t count = 0;

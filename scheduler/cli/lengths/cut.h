@@ -46,6 +46,9 @@ struct hyd_piece hyd_piece_word(struct hyd_piece *line);
 /* Looks like a number: optional sign, digits, optional fraction. */
 bool hyd_piece_is_number(struct hyd_piece piece);
 
+/* Is no name: starts with a digit, or is what C reads as a number ("1e9", "nan"). */
+bool hyd_piece_seems_number(struct hyd_piece piece);
+
 /* A whole number, also written 12.0; false when it is not one. */
 bool hyd_piece_count(struct hyd_piece piece, uint64_t *ret_count);
 

@@ -14,13 +14,14 @@ struct columns {
     size_t at[HYD_FIELDS_MAX];
     size_t n;
     size_t work; /* column, or SIZE_MAX */
+    bool headless;
     struct hyd_fields set;
 };
 
 static bool all_numbers(const struct hyd_piece *cell, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (!hyd_piece_is_number(cell[i])) {
+        if (!hyd_piece_seems_number(cell[i])) {
             return false;
         }
     }
@@ -87,7 +88,7 @@ static bool megatron_recognise(const struct hyd_import *in)
     if (hyd_import_path_ends(in, ".csv")) {
         return true;
     }
-    return !hyd_piece_is_number(first[0]) &&
+    return !hyd_piece_seems_number(first[0]) &&
            memchr(first[0].at, ' ', first[0].n) == NULL &&
            hyd_cut_row(&cut, second, &n_second) && n_second == 1 &&
            hyd_piece_is_number(second[0]);
@@ -111,8 +112,10 @@ static hyd_status no_column(const struct hyd_import *in, size_t line,
         return hyd_import_fail(in, line, err, "no column '%.40s', there are %s", wanted,
                                names);
     }
-    return hyd_import_fail(
-        in, line, err, "no length column known among %s: name one with --field", names);
+    return hyd_import_fail(in, line, err,
+                           "no length column known among %s: name one with 'hydractl "
+                           "lengths --field NAME'",
+                           names);
 }
 
 /* Without a header: the first column, the second is work; --field counts from 1. */
@@ -131,13 +134,14 @@ static hyd_status choose_headless(const struct hyd_import *in, size_t n_cells,
     }
     if (in->field == NULL && n_cells > 2) {
         return hyd_import_fail(in, 1, err,
-                               "no header and %zu columns: choose one with --field, "
-                               "counted from 1",
+                               "no header and %zu columns: choose one, counted from 1, "
+                               "with 'hydractl lengths --field N'",
                                n_cells);
     }
     columns->at[0] = (size_t)number - 1;
     columns->n = 1;
     columns->work = in->field == NULL && n_cells == 2 ? 1 : SIZE_MAX;
+    columns->headless = true;
     (void)snprintf(columns->set.name[0], HYD_FIELD_NAME_BYTES, "column %u",
                    (unsigned)number);
     columns->set.n = 1;
@@ -179,6 +183,16 @@ static hyd_status choose_by_header(const struct hyd_import *in, size_t line,
     return no_column(in, line, header, n_cells, NULL, err);
 }
 
+/* "1,000" without a header: a length and its work, or one number written for people? */
+static bool is_thousands(struct hyd_piece length, struct hyd_piece work)
+{
+    uint64_t count = 0;
+
+    return length.n >= 1 && length.n <= 3 && work.n == 3 &&
+           hyd_piece_count(length, &count) && hyd_piece_count(work, &count) &&
+           memchr(work.at, '.', work.n) == NULL;
+}
+
 /* A row of the file. */
 struct row {
     struct hyd_piece cell[HYD_CUT_MAX_CELLS];
@@ -210,6 +224,15 @@ static hyd_status read_row(const struct hyd_import *in, const struct row *row,
                                    row->cell[c].at);
         }
         tokens += part;
+    }
+    if (columns->headless && columns->work < row->n &&
+        is_thousands(row->cell[0], row->cell[columns->work])) {
+        return hyd_import_fail(
+            in, row->line, err,
+            "'%.*s,%.*s' is read as LENGTH,WORK: write a number without commas, or "
+            "the seconds of work with a point",
+            hyd_piece_show(row->cell[0]), row->cell[0].at,
+            hyd_piece_show(row->cell[columns->work]), row->cell[columns->work].at);
     }
     if (columns->work < row->n && row->cell[columns->work].n > 0 &&
         !hyd_piece_real(row->cell[columns->work], &work_s)) {

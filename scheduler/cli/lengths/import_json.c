@@ -92,6 +92,15 @@ static const json_t *inner_array(const json_t *object)
     return NULL;
 }
 
+/* The same, or the array of numbers that --field names: a document holds lengths there,
+ * where one line of many holds the tokens of a sequence. */
+static const json_t *named_array(const struct hyd_import *in, const json_t *root)
+{
+    const json_t *named = in->field != NULL ? json_object_get(root, in->field) : NULL;
+
+    return json_is_number(json_array_get(named, 0)) ? named : inner_array(root);
+}
+
 /* Extra work beside "lengths", as plan files keep it. */
 static hyd_status read_beside(const struct hyd_import *in, const json_t *root,
                               const json_t *array, struct hyd_lengths *list,
@@ -174,7 +183,7 @@ static hyd_status json_read(const struct hyd_import *in, struct hyd_lengths *lis
                                "not JSON: %.80s (column %d)", where.text, where.column);
     }
     if (json_is_object(root)) {
-        array = inner_array(root);
+        array = named_array(in, root);
     }
     if (array == NULL && hyd_record_has_length(in, root)) {
         st = hyd_record_read(in, 0, root, list, err);
@@ -185,7 +194,8 @@ static hyd_status json_read(const struct hyd_import *in, struct hyd_lengths *lis
     } else if (array == NULL) {
         st = hyd_import_fail(in, 0, err,
                              "the object holds no array called lengths, requests, "
-                             "samples, records, sequences, documents or data");
+                             "samples, records, sequences, documents or data: name it "
+                             "with 'hydractl lengths --field NAME'");
     } else if (json_is_object(root) && json_object_get(root, "extra_work_s") != NULL) {
         st = read_beside(in, root, array, list, err);
     } else {

@@ -12,9 +12,11 @@ static bool lines_recognise(const struct hyd_import *in)
 
     while (hyd_cut_line(&cut, &line)) {
         if (line.n > 0 && line.at[0] != '#') {
-            struct hyd_piece word = hyd_piece_word(&line);
+            const struct hyd_piece word = hyd_piece_word(&line);
 
-            return hyd_piece_is_number(word);
+            /* One word alone, as "1e9", is a length gone wrong rather than a text. */
+            return hyd_piece_is_number(word) ||
+                   (hyd_piece_word(&line).n == 0 && hyd_piece_seems_number(word));
         }
     }
     return false;

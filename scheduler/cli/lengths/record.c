@@ -169,7 +169,7 @@ static hyd_status read_object(const struct hyd_import *in, size_t line,
     if (set == NULL) {
         return hyd_import_fail(in, line, err,
                                "record has no field known to hold a length or text: "
-                               "name it with --field");
+                               "name it with 'hydractl lengths --field NAME'");
     }
     for (size_t i = 0; st == HYD_OK && i < set->n; i++) {
         st = measure_value(in, line, set->name[i],

@@ -37,10 +37,15 @@ hyd_status hyd_plan_run_lengths(const struct hyd_alloc *alloc, const char *path,
 
     hyd_lengths_init(&list, alloc);
     st = hyd_import_path(&options, path, &list, err);
-    if (st == HYD_OK && (list.n < 1 || list.n > HYD_MAX_SEQS)) {
+    if (st == HYD_OK && list.n < 1) {
         st = hyd_error_field(err, HYD_ERR_INVALID, "lengths",
-                             "'%.80s' has %zu lengths, a step takes 1 to %d (hydractl "
-                             "lengths --sample)",
+                             "no lengths in '%.80s': must be one a line, or JSON, JSON "
+                             "lines, CSV or text",
+                             path);
+    } else if (st == HYD_OK && list.n > HYD_MAX_SEQS) {
+        st = hyd_error_field(err, HYD_ERR_INVALID, "lengths",
+                             "'%.80s' has %zu lengths, a step takes 1 to %d: draw some "
+                             "with 'hydractl lengths --sample N -o FILE'",
                              path, list.n, HYD_MAX_SEQS);
     }
     if (st != HYD_OK) {

@@ -124,10 +124,15 @@ static void csv_says_which_columns_there_are(void **state)
 {
     static const struct sample samples[] = {
         {"f.csv", "range,number\n1,2\n", NULL,
-         "f.csv:1: no length column known among range,number: name one with --field"},
+         "f.csv:1: no length column known among range,number: name one with 'hydractl "
+         "lengths --field NAME'"},
         {"f.csv", "a,b\n1,2\n", "c", "f.csv:1: no column 'c', there are a,b"},
         {"f.csv", "1,2,3\n", NULL,
-         "f.csv:1: no header and 3 columns: choose one with --field, counted from 1"},
+         "f.csv:1: no header and 3 columns: choose one, counted from 1, with 'hydractl "
+         "lengths --field N'"},
+        {"f", "1,000\n12,500\n", NULL,
+         "f:1: '1,000' is read as LENGTH,WORK: write a number without commas, or the "
+         "seconds of work with a point"},
         {"f.csv", "1,2,3\n", "4",
          "f.csv:1: no header, so field '4' must be a column number from 1 to 3"},
         {"f.csv", "a,length\n1,2\n1\n", NULL,
@@ -150,6 +155,13 @@ static void megatron_keeps_the_first_length_with_and_without_header(void **state
         {"f.csv", "10\n20\n", NULL, "megatron 10 20"},
         {"f", "seq_len\n10\n20\n", NULL, "megatron 10 20"},
         {"f.csv", "whatever\n", NULL, "megatron"},
+        {"f", "1O24\n20\n", NULL,
+         "f:1: length is '1O24', must be a whole number of tokens, 1 to 268435456"},
+        {"f", "nan\n20\n", NULL,
+         "f:1: length is 'nan', must be a whole number of tokens, 1 to 268435456"},
+        {"f.csv", "1e3\n20\n", NULL,
+         "f.csv:1: column 1 is '1e3', must be a whole number of tokens, at most "
+         "268435456"},
     };
 
     (void)state;
@@ -194,7 +206,7 @@ static void jsonl_names_the_line(void **state)
          "list"},
         {"f.jsonl", "{\"len\": 1}", NULL,
          "f.jsonl:1: record has no field known to hold a length or text: name it with "
-         "--field"},
+         "'hydractl lengths --field NAME'"},
         {"f.jsonl", "{\"len\": 1}", "size", "f.jsonl:1: record has no field 'size'"},
         {"f.jsonl", "{\"length\": 1, \"work\": \"x\"}", NULL,
          "f.jsonl:1: work must be a number of seconds"},
@@ -220,6 +232,7 @@ static void json_reads_arrays_documents_and_nested_sessions(void **state)
          "4}]}, {\"in\": 5, \"out\": 6}]}",
          NULL, "json 3 7 11"},
         {"f", "{\"length\": 8}", NULL, "json 8"},
+        {"f", "{\"mine\": [7, 9]}", "mine", "json 7 9"},
     };
 
     (void)state;
@@ -238,7 +251,7 @@ static void json_says_what_is_wrong(void **state)
          "f: a configuration of made-up lengths: use hydractl mock --config"},
         {"f", "{\"a\": 1}", NULL,
          "f: the object holds no array called lengths, requests, samples, records, "
-         "sequences, documents or data"},
+         "sequences, documents or data: name it with 'hydractl lengths --field NAME'"},
     };
 
     (void)state;

@@ -10,7 +10,7 @@
 
 static const struct argp_option common_options[] = {
     {"json", HYD_ARG_JSON, NULL, 0, "Print one JSON document instead of tables", -2},
-    {"help", HYD_ARG_HELP, NULL, 0, "Print this help", -1},
+    {"help", 'h', NULL, 0, "Print this help", -1},
     {0},
 };
 
@@ -29,7 +29,7 @@ static error_t common_parse(int key, char *arg, struct argp_state *state)
         cli->json = true;
         return 0;
     }
-    return key == HYD_ARG_HELP ? 0 : ARGP_ERR_UNKNOWN;
+    return key == 'h' ? 0 : ARGP_ERR_UNKNOWN;
 }
 
 static const struct argp common_argp = {.options = common_options,
@@ -183,7 +183,7 @@ static hyd_status check_words(const struct argp *argp, int argc, char **argv,
         if (strcmp(argv[i], "--") == 0) {
             break;
         }
-        if (strcmp(argv[i], "--help") == 0) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             *ret_help = true;
             return HYD_OK;
         }

@@ -103,11 +103,7 @@ static hyd_status write_file(struct input *in, struct hyd_draw *picture,
         return st;
     }
     st = draw(in, picture, file.stream, err);
-    if (st != HYD_OK) {
-        hyd_file_discard(&file);
-        return st;
-    }
-    return hyd_file_commit(&file, err);
+    return hyd_file_finish(&file, st, err);
 }
 
 static hyd_status run(struct input *in, struct hyd_error *err)

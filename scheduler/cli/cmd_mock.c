@@ -149,11 +149,7 @@ static hyd_status write_out(const struct input *in,
             (void)fprintf(out.stream, "%" PRIu32 "\n", list->length_tokens[i]);
         }
     }
-    if (st != HYD_OK) {
-        hyd_file_discard(&out);
-        return st;
-    }
-    return hyd_file_commit(&out, err);
+    return hyd_file_finish(&out, st, err);
 }
 
 int hyd_cmd_mock(struct hyd_cli *cli, int argc, char **argv)

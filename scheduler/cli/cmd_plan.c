@@ -61,11 +61,7 @@ static hyd_status write_file(const struct input *in, const struct hyd_plan_out *
         return st;
     }
     st = hyd_json_print(file.stream, hyd_plan_doc_write(out), err);
-    if (st != HYD_OK) {
-        hyd_file_discard(&file);
-        return st;
-    }
-    return hyd_file_commit(&file, err);
+    return hyd_file_finish(&file, st, err);
 }
 
 static hyd_status show(const struct input *in, const struct hyd_plan_out *out,

@@ -1,4 +1,5 @@
 /* cmd_table.c - the list of commands, and the way from a word to one. */
+#include <errno.h>
 #include <string.h>
 
 #include "scheduler/cli/command.h"
@@ -41,7 +42,7 @@ static void print_commands(FILE *out)
     for (const struct hyd_command *c = hyd_command_table; c->name != NULL; c++) {
         (void)fprintf(out, "  %-9s %-30s %s\n", c->name, c->args, c->summary);
     }
-    (void)fputs("\n'hydractl COMMAND --help' lists the options of one. Every command "
+    (void)fputs("\n'hydractl help COMMAND' lists the options of one. Every command "
                 "takes --json.\n"
                 "Exit: 0 done, 1 no answer exists, 2 usage or bad input, 3 daemon "
                 "unreachable.\n",
@@ -72,6 +73,20 @@ static int no_command(struct hyd_cli *cli, const char *word)
     return hyd_cli_fail(cli, HYD_ERR_INVALID, &err);
 }
 
+/* What is printed has arrived, or the command has failed. */
+static int flush(struct hyd_cli *cli)
+{
+    struct hyd_error err;
+
+    errno = 0;
+    if (fflush(cli->out) == 0 && !ferror(cli->out)) {
+        return HYD_EXIT_DONE;
+    }
+    (void)hyd_error_set(&err, HYD_ERR_IO, "cannot write to standard output: %s",
+                        errno != 0 ? strerror(errno) : "an earlier write failed");
+    return hyd_cli_fail(cli, HYD_ERR_IO, &err);
+}
+
 int hyd_cli_run(struct hyd_cli *cli, int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : NULL;
@@ -83,13 +98,20 @@ int hyd_cli_run(struct hyd_cli *cli, int argc, char **argv)
                             "a command is missing; 'hydractl --help' lists them");
         return hyd_cli_fail(cli, HYD_ERR_INVALID, &err);
     }
-    if (strcmp(word, "--help") == 0 || strcmp(word, "help") == 0) {
+    if (strcmp(word, "help") == 0 && argc > 2) {
+        char help[] = "--help";
+        char *const words[] = {argv[0], argv[2], help, NULL};
+
+        return hyd_cli_run(cli, 3, (char **)words);
+    }
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 ||
+        strcmp(word, "help") == 0) {
         print_commands(cli->out);
-        return HYD_EXIT_DONE;
+        return flush(cli);
     }
     if (strcmp(word, "--version") == 0) {
         (void)fprintf(cli->out, "hydractl %s\n", HYDRA_VERSION);
-        return HYD_EXIT_DONE;
+        return flush(cli);
     }
     for (const struct hyd_command *c = hyd_command_table; c->name != NULL; c++) {
         if (strcmp(word, c->name) == 0) {
@@ -97,10 +119,7 @@ int hyd_cli_run(struct hyd_cli *cli, int argc, char **argv)
 
             cli->command = c->name;
             code = c->run(cli, argc - 1, argv + 1);
-            if (fflush(cli->out) != 0 && code == HYD_EXIT_DONE) {
-                return hyd_cli_fail(cli, HYD_ERR_IO, NULL);
-            }
-            return code;
+            return code == HYD_EXIT_DONE ? flush(cli) : code;
         }
     }
     return no_command(cli, word);

@@ -175,3 +175,19 @@ void hyd_file_discard(struct hyd_file_out *out)
         out->temp[0] = '\0';
     }
 }
+
+hyd_status hyd_file_finish(struct hyd_file_out *out, hyd_status written,
+                           struct hyd_error *err)
+{
+    if (written == HYD_OK) {
+        return hyd_file_commit(out, err);
+    }
+    if (written == HYD_ERR_IO && err != NULL) {
+        char why[HYD_ERROR_TEXT_BYTES];
+
+        (void)snprintf(why, sizeof why, "%s", err->text);
+        (void)hyd_error_field(err, written, "path", "'%.100s': %s", out->path, why);
+    }
+    hyd_file_discard(out);
+    return written;
+}

@@ -51,4 +51,9 @@ HYD_MUST_CHECK hyd_status hyd_file_commit(struct hyd_file_out *out,
                                           struct hyd_error *err);
 void hyd_file_discard(struct hyd_file_out *out);
 
+/* Commit after `written` is HYD_OK; else discard and return it, with the file's name in
+ * the error where writing failed. Call once. */
+HYD_MUST_CHECK hyd_status hyd_file_finish(struct hyd_file_out *out, hyd_status written,
+                                          struct hyd_error *err);
+
 #endif

@@ -2,8 +2,10 @@
  * number on a line of its own or the whole plan on one, and prints 0.1 in 17 digits. */
 #include "scheduler/cli/json.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MAX_DEPTH = 16 };
 
@@ -164,7 +166,8 @@ hyd_status hyd_json_print(FILE *out, json_t *take_root, struct hyd_error *err)
     print_tree(out, take_root);
     json_decref(take_root);
     if (fflush(out) != 0 || ferror(out)) {
-        return hyd_error_set(err, HYD_ERR_IO, "cannot write the JSON document");
+        return hyd_error_set(err, HYD_ERR_IO, "cannot write the JSON document: %s",
+                             strerror(errno));
     }
     return HYD_OK;
 }

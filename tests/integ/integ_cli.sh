@@ -77,6 +77,18 @@ has err "hydractl plan: option '--cap TOKENS' is missing"
 run 2 plan nothing --ranks 8 --cap 8192
 has err "cannot read 'nothing'"
 run 1 plan lengths --ranks 1 --cap 1024
+if [ -c /dev/full ]; then
+    got=0
+    "$bin/hydractl" policies > /dev/full 2> err || got=$?
+    [ "$got" -eq 2 ] || fail "policies on a full disk: exit $got, not 2"
+    has err "cannot write to standard output: No space left on device"
+    run 2 plan lengths --ranks 8 --cap 8192 --out /dev/full
+    has err "'/dev/full': cannot write the JSON document: No space left on device"
+fi
+run 0 help plan
+has out "Usage: hydractl plan"
+run 0 plan -h
+has out "Usage: hydractl plan"
 run 2 plna
 has err "did you mean 'plan'?"
 

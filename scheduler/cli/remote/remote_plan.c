@@ -342,11 +342,7 @@ static hyd_status write_plan(const struct gather *g, const struct hyd_plan *plan
         return st;
     }
     st = hyd_json_print(file.stream, hyd_plan_doc_write(&out), err);
-    if (st != HYD_OK) {
-        hyd_file_discard(&file);
-        return st;
-    }
-    return hyd_file_commit(&file, err);
+    return hyd_file_finish(&file, st, err);
 }
 
 hyd_status hyd_remote_plan_save(struct hyd_remote *remote,

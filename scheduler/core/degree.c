@@ -273,13 +273,18 @@ static hyd_status check_caps(const struct hyd_plan_input *in,
 
     for (uint32_t k = 0; k < seqs->n_runs; k++) {
         if (seqs->tokens[k] / most > table->cap_tokens) {
-            return hyd_error_field(
-                err, HYD_ERR_INFEASIBLE, "length_tokens",
-                "sequence %u of %.0f tokens exceeds %u ranks of cap %u: raise the cap "
-                "to %.0f, or let it have %.0f ranks",
-                seqs->id[seqs->run_first[k]], seqs->tokens[k], most,
-                in->limits.cap_tokens, ceil(seqs->tokens[k] / most),
-                ceil(seqs->tokens[k] / in->limits.cap_tokens));
+            char field[HYD_ERROR_FIELD_BYTES];
+            struct hyd_error limit;
+
+            hyd_error_index(field, "lengths", seqs->id[seqs->run_first[k]]);
+            (void)hyd_error_set(&limit, HYD_OK,
+                                "at most %.0f: raise the cap to %.0f, or let it have "
+                                "%.0f ranks",
+                                floor(table->cap_tokens * (double)most),
+                                ceil(seqs->tokens[k] / most),
+                                ceil(seqs->tokens[k] / in->limits.cap_tokens));
+            return hyd_error_value(err, HYD_ERR_INFEASIBLE, field, limit.text, "%.0f",
+                                   seqs->tokens[k]);
         }
     }
     return HYD_OK;

@@ -12,7 +12,7 @@ foreach(name rpc rpc_server rpc_services)
 endforeach()
 hydra_add_fuzz(codec LIBS hydra_rpc)
 # Clients that are not ours, against the daemon.
-foreach(name grpcio bad_input buf tls watch prometheus programs limits notify)
+foreach(name grpcio python_client bad_input buf tls watch prometheus programs limits notify)
   hydra_add_script(integ ${name} integ/py/integ_${name}.py TIMEOUT 240)
 endforeach()
 # Minutes with --long. Its processes stop and go: what runs beside it would see it.

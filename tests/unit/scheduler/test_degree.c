@@ -141,9 +141,10 @@ static void degree_refuses_what_the_cap_forbids(void **state)
     (void)state;
     open_bench(&bench, 8, HYD_DEGREES_TILE);
     assert_int_equal(make(&bench, &err), HYD_ERR_INFEASIBLE);
-    assert_string_equal(
-        err.text, "sequence 0 of 200000 tokens exceeds 8 ranks of cap 16384: raise "
-                  "the cap to 25000, or let it have 13 ranks");
+    assert_string_equal(err.text, "lengths[0] is 200000; must be at most 131072: raise "
+                                  "the cap to 25000, or let it have 13 ranks");
+    assert_string_equal(err.field, "lengths[0]");
+    assert_string_equal(err.value, "200000");
     hyd_arena_release(&bench.arena);
     open_bench(&bench, 16, HYD_DEGREES_TILE);
     bench.in.limits.min_degree = 9;

@@ -92,7 +92,7 @@ static const char *hydra_plans_are_proved(struct hyd_rng *rng, void *ctx)
     if (st == HYD_ERR_INFEASIBLE) {
         /* Only for a reason: over the cap of all ranks, or a pool that few sequences
          * cannot tile. */
-        const bool over_cap = strstr(err.text, "exceeds") != NULL;
+        const bool over_cap = strncmp(err.field, "lengths", 7) == 0;
         const bool no_tiling = bench->in.options.cells == HYD_CELLS_EXCLUSIVE &&
                                strstr(err.text, "no placement") != NULL;
 

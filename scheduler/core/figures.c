@@ -130,13 +130,17 @@ static hyd_status count_degrees(const struct frame *f)
     return HYD_OK;
 }
 
-static void count_loads(const struct frame *f, const double *load_s, double *ret_busy_s)
+/* One load stands for `alike` ranks. */
+static void count_loads(const struct frame *f, const double *load_s, uint32_t alike,
+                        double *ret_busy_s)
 {
     const size_t n = (size_t)f->plan->n_microbatches * f->plan->n_ranks;
     double sum_s = 0.0;
 
-    for (size_t i = 0; i < n; i++) {
-        sum_s += load_s[i];
+    for (size_t i = 0; i < n / alike; i++) {
+        for (uint32_t k = 0; k < alike; k++) {
+            sum_s += load_s[i];
+        }
         if (load_s[i] > f->figures->hottest_cell_s) {
             f->figures->hottest_cell_s = load_s[i];
         }
@@ -160,26 +164,31 @@ static hyd_status simulate(const struct frame *f,
                            struct times *ret_times)
 {
     const uint32_t n_ranks = f->plan->n_ranks;
+    struct hyd_sim_cells whole;
     struct hyd_sim_cells cells;
     struct hyd_sim_cells alone;
     struct hyd_sim_cells split;
     struct hyd_sim sim;
     double *load_s = NULL;
-    hyd_status st = hyd_sim_cells_of(f->in, f->plan, f->arena, &cells, f->err);
+    uint32_t alike = 1;
+    hyd_status st = hyd_sim_cells_of(f->in, f->plan, f->arena, &whole, f->err);
 
     if (st == HYD_OK) {
-        st = hyd_sim_init(&sim, program, n_ranks, f->arena, f->err);
+        st = hyd_sim_fold(&whole, f->arena, &cells, &alike);
+    }
+    if (st == HYD_OK) {
+        st = hyd_sim_init(&sim, program, cells.n_ranks, f->arena, f->err);
     }
     if (st != HYD_OK) {
         return st;
     }
-    load_s = hyd_arena_take(f->arena, (size_t)f->plan->n_microbatches * n_ranks,
+    load_s = hyd_arena_take(f->arena, (size_t)f->plan->n_microbatches * cells.n_ranks,
                             sizeof *load_s);
     if (load_s == NULL) {
         return HYD_ERR_NO_MEMORY;
     }
     hyd_sim_loads(&cells, load_s);
-    count_loads(f, load_s, &ret_times->busy_s);
+    count_loads(f, load_s, alike, &ret_times->busy_s);
 
     alone = cells;
     alone.local_s = load_s;
@@ -188,7 +197,7 @@ static hyd_status simulate(const struct frame *f,
     ret_times->slowest_s = hyd_sim_run(&sim, &alone);
     ret_times->alone_s = 0.0;
     for (uint32_t r = 0; r < n_ranks; r++) {
-        ret_times->alone_s += hyd_sim_rank_end_s(&sim, r) / n_ranks;
+        ret_times->alone_s += hyd_sim_rank_end_s(&sim, r / alike) / n_ranks;
     }
     if (cells.barrier) {
         ret_times->step_s = hyd_sim_run(&sim, &cells);

@@ -22,6 +22,8 @@
 
 #include <float.h>
 
+#include "scheduler/core/divisor.h"
+
 #include "common/base/banned.h"
 
 static struct hyd_grid_block look_at(const struct hyd_grids *grids, uint32_t row,
@@ -240,17 +242,6 @@ static void unpark(struct hyd_grids *grids, uint32_t row, double shard_tokens)
     }
 }
 
-static uint32_t common_divisor(uint32_t a, uint32_t b)
-{
-    while (b > 0) {
-        const uint32_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* The top of a class becomes its least loaded block with room; false: there is none. */
 static bool settle(struct hyd_grids *grids, uint32_t row, uint32_t class,
                    double shard_tokens, struct hyd_grid_block *ret_block)
@@ -332,7 +323,7 @@ void hyd_grids_fill(struct hyd_grids *grids, uint32_t row,
     if (degree->node != 0) {
         grids->common = 1; /* not at multiples of d */
     } else if (grids->common != d) {
-        grids->common = common_divisor(d, grids->common);
+        grids->common = hyd_common_divisor(d, grids->common);
     }
     for (uint32_t k = 0; k < d; k++) {
         load_s[k] += time_s;

@@ -20,9 +20,6 @@ static void tell(const struct hyd_grids *grids, uint32_t run, uint32_t at, uint3
         .time_s = time_s,
     };
 
-    if (in->trace == NULL) {
-        return;
-    }
     if (block != NULL) {
         event.microbatch = block->microbatch;
         event.rank = block->first;
@@ -51,10 +48,14 @@ static hyd_status place_one(struct hyd_grids *grids, uint32_t run, uint32_t at,
             return st;
         }
         if (!found) {
-            tell(grids, run, at, row, NULL, 0.0);
+            if (in->trace != NULL) {
+                tell(grids, run, at, row, NULL, 0.0);
+            }
             continue;
         }
-        tell(grids, run, at, row, &block, time_s);
+        if (in->trace != NULL) {
+            tell(grids, run, at, row, &block, time_s);
+        }
         hyd_grids_fill(grids, row, &block, shard_tokens, time_s);
         placement->microbatch[at] = block.microbatch;
         placement->block[at] = block.number;

@@ -43,7 +43,7 @@ struct hyd_search {
     struct hyd_placement best; /* of what was tried */
     struct hyd_search_way way; /* of the best */
     uint32_t *order; /* [best.n_microbatches]: order[k] runs k-th */
-    double step_s; /* of the best; DBL_MAX: none found */
+    double step_s; /* of the best, 0 where one was not compared; DBL_MAX: none found */
     uint32_t n_tries;
     uint64_t n_pops; /* of all placements */
 };

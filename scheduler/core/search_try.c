@@ -88,6 +88,7 @@ hyd_status hyd_search_try_run(struct hyd_search_try *t,
     if (st == HYD_OK) {
         t->bench.speed = in.speed;
         /* Who listens wants to know every step. */
+        t->bench.order_only = t->takes_first && search->in->trace == NULL;
         t->bench.enough_s = search->in->trace == NULL && search->step_s < DBL_MAX
                                 ? search->step_s
                                 : 0.0;

@@ -17,6 +17,7 @@
 struct hyd_search_try {
     struct hyd_search *search; /* lent */
     struct hyd_placement placement; /* scratch: the worse of two */
+    bool takes_first; /* nothing will be compared with the first placement */
     bool is_open;
     struct hyd_arena_mark mark; /* of the arena before open */
     struct hyd_candidate candidate;

@@ -296,6 +296,7 @@ static hyd_status walk_candidates(struct walk *walk)
     bool moved = true;
     hyd_status st = HYD_OK;
 
+    walk->try.takes_first = most == 1;
     for (int cells = 0; st == HYD_OK && cells < 2; cells++) {
         const struct point start = {.theta = at.theta,
                                     .kind = cells == 1 ? EXCLUSIVE : walk->mixed};

@@ -16,7 +16,7 @@
 #include "common/base/banned.h"
 
 /* A chunk of ranks that nothing joins; microbatches between looks at what is left. */
-enum { RANKS_APART = 256, CHECK_EVERY = 2 };
+enum { RANKS_APART = 64, CHECK_EVERY = 2 };
 
 /* Below 1 by more than rounding. */
 static const double SURE = 1.0 - 1e-12;
@@ -31,12 +31,15 @@ hyd_status hyd_sim_init(struct hyd_sim *sim, const struct hyd_pipeline_program *
                                   sizeof *sim->stage_s);
     sim->slot_s =
         hyd_arena_take(arena, (size_t)program->n_slots * n_ranks, sizeof *sim->slot_s);
+    sim->nothing_s = hyd_arena_take_zeroed(arena, n_ranks, sizeof *sim->nothing_s);
+    sim->nobody_s = hyd_arena_take(arena, n_ranks, sizeof *sim->nobody_s);
     sim->end_s = hyd_arena_take(arena, n_ranks, sizeof *sim->end_s);
     sim->after_s = hyd_arena_take(arena, program->n_ops, sizeof *sim->after_s);
     sim->mean_s =
         hyd_arena_take(arena, program->shape.n_microbatches, sizeof *sim->mean_s);
-    if (sim->stage_s == NULL || sim->slot_s == NULL || sim->end_s == NULL ||
-        sim->after_s == NULL || sim->mean_s == NULL) {
+    if (sim->stage_s == NULL || sim->slot_s == NULL || sim->nothing_s == NULL ||
+        sim->nobody_s == NULL || sim->end_s == NULL || sim->after_s == NULL ||
+        sim->mean_s == NULL) {
         return hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory to simulate");
     }
     return HYD_OK;
@@ -91,13 +94,21 @@ static void run_scattered(const struct chunk *chunk, const struct hyd_sim_group 
     }
 }
 
-/* Consecutive ranks that are all ready at the same time. */
-static void follow(double *row, uint32_t n, double time_s)
+/* Most groups are small: no vector loop, whose start would cost more than it saves. */
+static void set_all(double *row, uint32_t n, double end_s)
 {
-    const double end_s = row[0] + time_s;
-
-    for (uint32_t k = 0; k < n; k++) {
+    if ((n & 1U) != 0) {
+        row[--n] = end_s;
+    }
+    if ((n & 2U) != 0) {
+        row[--n] = end_s;
+        row[--n] = end_s;
+    }
+    for (uint32_t k = 0; k < n; k += 4) {
         row[k] = end_s;
+        row[k + 1] = end_s;
+        row[k + 2] = end_s;
+        row[k + 3] = end_s;
     }
 }
 
@@ -123,10 +134,7 @@ static void run_block(double *row, uint32_t n, double time_s)
         row[3] = end_s;
         return;
     }
-    end_s = (n > 1 ? latest(row, n) : row[0]) + time_s;
-    for (uint32_t k = 0; k < n; k++) {
-        row[k] = end_s;
-    }
+    set_all(row, n, (n > 1 ? latest(row, n) : row[0]) + time_s);
 }
 
 static void run_groups(const struct chunk *chunk, uint32_t m, double share, double *row)
@@ -136,15 +144,49 @@ static void run_groups(const struct chunk *chunk, uint32_t m, double share, doub
     for (uint32_t g = chunk->first_group[m]; g < chunk->first_group[m + 1]; g++) {
         const struct hyd_sim_group *group = &cells->group[g];
 
+        double *members = row + (group->first - chunk->first);
+
         if (group->inside) {
-            follow(row + (group->first - chunk->first), group->n_ranks,
-                   share * group->seconds);
+            set_all(members, group->n_ranks, members[0] + share * group->seconds);
         } else if (group->scattered) {
             run_scattered(chunk, group, share * group->seconds, row);
         } else {
             run_block(row + (group->first - chunk->first), group->n_ranks,
                       share * group->seconds);
         }
+    }
+}
+
+static void wait_for(const double *restrict wait_s, uint32_t n, double *restrict row)
+{
+    for (uint32_t r = 0; r < n; r++) {
+        row[r] = wait_s[r] > row[r] ? wait_s[r] : row[r];
+    }
+}
+
+/* The part of the cells outside groups. */
+static void run_local(const double *restrict local_s, double share, uint32_t n,
+                      double *restrict row, double *restrict done_s)
+{
+    for (uint32_t r = 0; r < n; r++) {
+        const double end_s = row[r] + share * local_s[r];
+
+        row[r] = end_s;
+        done_s[r] = end_s;
+    }
+}
+
+/* Both at once, where there are no groups between. */
+static void run_alone(const double *restrict wait_s, const double *restrict local_s,
+                      double share, uint32_t n, double *restrict row,
+                      double *restrict done_s)
+{
+    for (uint32_t r = 0; r < n; r++) {
+        const double start_s = wait_s[r] > row[r] ? wait_s[r] : row[r];
+        const double end_s = start_s + share * local_s[r];
+
+        row[r] = end_s;
+        done_s[r] = end_s;
     }
 }
 
@@ -155,38 +197,26 @@ static void run_op(struct hyd_sim *sim, const struct chunk *chunk,
     const uint32_t n = chunk->n;
     const double share = hyd_pipeline_share(sim->program, op);
     const uint32_t m = cells->order != NULL ? cells->order[op->position] : op->position;
-    const double *local_s = cells->local_s + (size_t)m * sim->n_ranks + chunk->first;
+    const double *local_s = cells->local_s + (size_t)m * cells->n_ranks + chunk->first;
+    const double *wait_s = op->wait_slot != HYD_NO_SLOT
+                               ? sim->slot_s + (size_t)op->wait_slot * n
+                               : sim->nothing_s;
+    double *done_s = op->done_slot != HYD_NO_SLOT
+                         ? sim->slot_s + (size_t)op->done_slot * n
+                         : sim->nobody_s;
     double *row = sim->stage_s + (size_t)op->stage * n;
 
-    if (op->wait_slot != HYD_NO_SLOT) {
-        const double *wait_s = sim->slot_s + (size_t)op->wait_slot * n;
-
-        for (uint32_t r = 0; r < n; r++) {
-            row[r] = wait_s[r] > row[r] ? wait_s[r] : row[r];
-        }
-    }
-    if (chunk->first_group != NULL) {
+    if (chunk->first_group != NULL &&
+        chunk->first_group[m] < chunk->first_group[m + 1]) {
+        wait_for(wait_s, n, row);
         run_groups(chunk, m, share, row);
-    }
-    if (op->done_slot != HYD_NO_SLOT && !cells->barrier) {
-        double *restrict done_s = sim->slot_s + (size_t)op->done_slot * n;
-
-        for (uint32_t r = 0; r < n; r++) {
-            const double end_s = row[r] + share * local_s[r];
-
-            row[r] = end_s;
-            done_s[r] = end_s;
-        }
-        return;
-    }
-    for (uint32_t r = 0; r < n; r++) {
-        row[r] += share * local_s[r];
+        run_local(local_s, share, n, row, done_s);
+    } else {
+        run_alone(wait_s, local_s, share, n, row, done_s);
     }
     if (cells->barrier) {
         run_block(row, n, 0.0);
-        if (op->done_slot != HYD_NO_SLOT) {
-            memcpy(sim->slot_s + (size_t)op->done_slot * n, row, n * sizeof *row);
-        }
+        memcpy(done_s, row, n * sizeof *row);
     }
 }
 
@@ -196,7 +226,7 @@ static void find_mean(struct hyd_sim *sim, const struct chunk *chunk)
     const struct hyd_sim_cells *cells = chunk->cells;
 
     for (uint32_t m = 0; m < cells->n_microbatches; m++) {
-        const double *local_s = cells->local_s + (size_t)m * sim->n_ranks;
+        const double *local_s = cells->local_s + (size_t)m * cells->n_ranks;
         double sum_s = 0.0;
 
         for (uint32_t r = chunk->first; r < chunk->first + chunk->n; r++) {

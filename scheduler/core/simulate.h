@@ -53,6 +53,8 @@ struct hyd_sim {
     uint32_t n_ranks;
     double *stage_s; /* [n_stages][n_ranks] when the rank is free */
     double *slot_s; /* [n_slots][n_ranks] */
+    double *nothing_s; /* [n_ranks] zeros: what an operation waits for that waits not */
+    double *nobody_s; /* [n_ranks] where results go that nobody waits for */
     double *end_s; /* [n_ranks] when it was done in the last run */
     double *after_s; /* [n_ops] scratch of runs that may stop early */
     double *mean_s; /* [n_microbatches] the same */
@@ -86,6 +88,16 @@ HYD_MUST_CHECK hyd_status hyd_sim_cells_of(const struct hyd_plan_input *in,
 HYD_MUST_CHECK hyd_status hyd_sim_split(const struct hyd_sim_cells *cells,
                                         struct hyd_arena *arena,
                                         struct hyd_sim_cells *ret_cells);
+
+/*
+ * The same cells with one rank for each *ret_alike neighbours that are alike in every
+ * microbatch: rank r is in *ret_cells number r / *ret_alike. Cells are not split. Arrays
+ * come from the arena.
+ */
+HYD_MUST_CHECK hyd_status hyd_sim_fold(const struct hyd_sim_cells *cells,
+                                       struct hyd_arena *arena,
+                                       struct hyd_sim_cells *ret_cells,
+                                       uint32_t *ret_alike);
 
 /*
  * Whole seconds of each cell, [n_microbatches][n_ranks]: local and groups together. As

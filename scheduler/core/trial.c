@@ -5,12 +5,16 @@
  * group of their summed time. Groups of a microbatch run by degree descending, as
  * hyd_plan_list orders them; blocks of one degree are disjoint, so their order among
  * themselves changes nothing.
+ *
+ * Where every degree in use is a multiple of `alike`, so many neighbours have the same
+ * cells and the same times: one stands for all of them.
  */
 #include "scheduler/core/trial.h"
 
 #include <string.h>
 
 #include "scheduler/core/cost.h"
+#include "scheduler/core/divisor.h"
 #include "scheduler/core/line.h"
 #include "scheduler/core/order.h"
 
@@ -21,6 +25,8 @@ static const double SURE = 1.0 - 1e-12;
 
 struct cells {
     const struct hyd_trial_bench *bench;
+    uint32_t alike; /* ranks that one of the cells' ranks stands for */
+    uint32_t n_ranks; /* of those that stand for others */
     double *local_s; /* [n_microbatches][n_ranks] */
     double *group_s[HYD_MAX_DEGREES]; /* [n_microbatches][n_blocks] of rows in use */
     uint32_t *first; /* [n_microbatches + 1] */
@@ -48,6 +54,26 @@ hyd_status hyd_trial_bench_init(struct hyd_trial_bench *bench,
     return st;
 }
 
+/* How many neighbours are always in the same groups. */
+static uint32_t count_alike(const struct hyd_trial_bench *bench,
+                            const struct hyd_placement *placement)
+{
+    const struct hyd_degree_table *table = bench->table;
+    bool used[HYD_MAX_DEGREES] = {false};
+    uint32_t alike = bench->speed == NULL ? table->n_ranks : 1;
+
+    for (size_t at = 0; at < bench->seqs->n_seqs; at++) {
+        used[placement->row[at]] = true;
+    }
+    for (uint32_t row = 0; row < table->n_rows; row++) {
+        if (used[row]) {
+            alike = hyd_common_divisor(table->row[row].d, alike);
+            alike = hyd_common_divisor(table->row[row].node, alike);
+        }
+    }
+    return alike;
+}
+
 /* Sum the shards of each block; counts the groups that will be needed. */
 static hyd_status add_up(struct cells *cells, const struct hyd_placement *placement,
                          struct hyd_arena *arena, uint32_t *ret_most_groups)
@@ -63,7 +89,7 @@ static hyd_status add_up(struct cells *cells, const struct hyd_placement *placem
         double *sum_s = NULL;
 
         if (degree->d == 1) {
-            cells->local_s[(size_t)m * table->n_ranks + placement->block[at]] +=
+            cells->local_s[(size_t)m * cells->n_ranks + placement->block[at]] +=
                 placement->time_s[at];
             continue;
         }
@@ -90,31 +116,33 @@ static void close_microbatch(struct cells *cells, uint32_t m, double *load_s)
     const double *speed = cells->bench->speed;
     const struct hyd_degree_table *table = cells->bench->table;
     const double cell_s = cells->bench->in->cost->cell_s;
-    double *local_s = cells->local_s + (size_t)m * table->n_ranks;
+    const uint32_t alike = cells->alike;
+    double *local_s = cells->local_s + (size_t)m * cells->n_ranks;
     double hottest_s = 0.0;
     double all_s = 0.0;
 
-    memcpy(load_s, local_s, table->n_ranks * sizeof *load_s);
+    memcpy(load_s, local_s, cells->n_ranks * sizeof *load_s);
     cells->first[m] = cells->n_groups;
     for (uint32_t row = table->n_rows; row-- > 0;) {
         const struct hyd_degree *degree = &table->row[row];
         const double *sum_s = cells->group_s[row];
+        const uint32_t n = degree->d / alike;
 
         for (uint32_t b = 0; sum_s != NULL && b < degree->n_blocks; b++) {
             const double time_s = sum_s[(size_t)m * degree->n_blocks + b];
-            const uint32_t first = hyd_degree_block(degree, b);
+            struct hyd_sim_group group = {.n_ranks = n, .seconds = time_s};
 
             if (time_s == 0.0) {
                 continue;
             }
-            cells->group[cells->n_groups++] = (struct hyd_sim_group){
-                .first = first, .n_ranks = degree->d, .seconds = time_s};
-            for (uint32_t k = 0; k < degree->d; k++) {
-                load_s[first + k] += time_s;
+            group.first = hyd_degree_block(degree, b) / alike;
+            cells->group[cells->n_groups++] = group;
+            for (uint32_t k = 0; k < n; k++) {
+                load_s[group.first + k] += time_s;
             }
         }
     }
-    for (uint32_t r = 0; r < table->n_ranks; r++) {
+    for (uint32_t r = 0; r < cells->n_ranks; r++) {
         if (load_s[r] > 0.0) {
             const double fixed_s = speed != NULL ? cell_s / speed[r] : cell_s;
 
@@ -125,20 +153,22 @@ static void close_microbatch(struct cells *cells, uint32_t m, double *load_s)
         all_s += load_s[r];
     }
     cells->hottest_s[m] = hottest_s;
-    cells->mean_s[m] = all_s / table->n_ranks;
+    cells->mean_s[m] = all_s / cells->n_ranks;
 }
 
 static hyd_status make_cells(struct cells *cells, const struct hyd_placement *placement,
                              struct hyd_arena *arena)
 {
     const uint32_t n_mb = cells->bench->n_microbatches;
-    const uint32_t n_ranks = cells->bench->table->n_ranks;
-    double *load_s = hyd_arena_take(arena, n_ranks, sizeof *load_s);
+    double *load_s = NULL;
     uint32_t most_groups = 0;
     hyd_status st = HYD_OK;
 
-    cells->local_s =
-        hyd_arena_take_zeroed(arena, (size_t)n_mb * n_ranks, sizeof *cells->local_s);
+    cells->alike = count_alike(cells->bench, placement);
+    cells->n_ranks = cells->bench->table->n_ranks / cells->alike;
+    load_s = hyd_arena_take(arena, cells->n_ranks, sizeof *load_s);
+    cells->local_s = hyd_arena_take_zeroed(arena, (size_t)n_mb * cells->n_ranks,
+                                           sizeof *cells->local_s);
     cells->first = hyd_arena_take(arena, (size_t)n_mb + 1, sizeof *cells->first);
     cells->hottest_s = hyd_arena_take(arena, n_mb, sizeof *cells->hottest_s);
     cells->mean_s = hyd_arena_take(arena, n_mb, sizeof *cells->mean_s);
@@ -189,7 +219,7 @@ static hyd_status simulate(struct hyd_trial_bench *bench, const struct cells *ce
                            double *ret_step_s)
 {
     const struct hyd_sim_cells whole = {
-        .n_ranks = bench->table->n_ranks,
+        .n_ranks = cells->n_ranks,
         .n_microbatches = bench->n_microbatches,
         .local_s = cells->local_s,
         .first_group = cells->first,
@@ -214,14 +244,15 @@ hyd_status hyd_trial_run(struct hyd_trial_bench *bench,
 {
     const struct hyd_arena_mark mark = hyd_arena_mark(arena);
     struct cells cells = {.bench = bench};
-    bool is_known = false;
+    bool is_known = bench->order_only;
     hyd_status st = make_cells(&cells, placement, arena);
 
     if (st == HYD_OK) {
         st = hyd_order_by_profile(cells.hottest_s, share, bench->n_microbatches, arena,
                                   ret_order);
     }
-    if (st == HYD_OK && bench->enough_s > 0.0) {
+    *ret_step_s = 0.0;
+    if (st == HYD_OK && !is_known && bench->enough_s > 0.0) {
         st = line_of_mean(bench, cells.mean_s, ret_order, arena, ret_step_s);
         is_known = *ret_step_s >= bench->enough_s;
     }

@@ -26,6 +26,7 @@ struct hyd_trial_bench {
     const struct hyd_seqs *seqs;
     const struct hyd_degree_table *table;
     uint32_t n_microbatches;
+    bool order_only; /* nobody asks for the step: it is given as 0 */
     double enough_s; /* a step this long need not be known exactly; 0: any must */
     const double *speed; /* of the ranks in the placement's numbers; NULL: all 1 */
     struct hyd_pipeline_program program;

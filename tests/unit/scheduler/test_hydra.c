@@ -180,6 +180,50 @@ static void hydra_search_predicts_the_step_of_its_plan(void **state)
     close_bench(&bench);
 }
 
+static void count_event(void *ctx, const struct hyd_trace_event *event)
+{
+    uint32_t *n_events = ctx;
+
+    (void)event;
+    (*n_events)++;
+}
+
+/* With a listener every step is worked out, without one only what decides. */
+static const char *hydra_plans_the_same_when_heard(struct hyd_rng *rng, void *ctx)
+{
+    struct bench *bench = ctx;
+    const struct hyd_plan *plan = NULL;
+    uint32_t n_events = 0;
+    struct hyd_trace trace = {count_event, &n_events};
+    hyd_status st = HYD_OK;
+    uint64_t want = 0;
+
+    random_input(rng, bench);
+    bench->in.options.effort = 1 + 2 * hyd_rng_below(rng, 2);
+    st = hyd_planner_plan(bench->planner, &bench->in, &plan, NULL);
+    want = st == HYD_OK ? plan->fingerprint : 0;
+    bench->in.trace = &trace;
+    if (hyd_planner_plan(bench->planner, &bench->in, &plan, NULL) != st) {
+        return "heard, it has another status";
+    }
+    if (st == HYD_OK && plan->fingerprint != want) {
+        return hyd_prop_reason("effort %u: another plan when heard",
+                               bench->in.options.effort);
+    }
+    return st != HYD_OK || n_events > 0 ? NULL : "nothing to hear";
+}
+
+static void hydra_search_does_not_depend_on_a_listener(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    open_bench(&bench);
+    hyd_prop_run("hydra_plans_the_same_when_heard", 150,
+                 hydra_plans_the_same_when_heard, &bench);
+    close_bench(&bench);
+}
+
 static void hydra_keeps_the_number_of_microbatches_it_is_given(void **state)
 {
     struct bench bench;
@@ -302,6 +346,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hydra_gives_proved_plans_for_any_input),
         cmocka_unit_test(hydra_search_predicts_the_step_of_its_plan),
+        cmocka_unit_test(hydra_search_does_not_depend_on_a_listener),
         cmocka_unit_test(hydra_keeps_the_number_of_microbatches_it_is_given),
         cmocka_unit_test(hydra_gives_slow_ranks_less),
         cmocka_unit_test(hydra_allocates_nothing_after_warm_up),

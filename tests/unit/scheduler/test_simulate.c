@@ -333,6 +333,110 @@ static void simulator_runs_split_cells_the_same(void **state)
     hyd_prop_run("split_cells_run_the_same", 300, split_cells_run_the_same, NULL);
 }
 
+static bool any_scattered(const struct wide *w)
+{
+    for (uint32_t g = 0; g < w->first_group[WIDE_M]; g++) {
+        if (w->group[g].scattered) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* `alike` copies of each rank: first, members and local seconds alike. */
+static void multiply_ranks(struct wide *w, uint32_t alike)
+{
+    static double local_s[WIDE_M * WIDE_R];
+    const uint32_t n = w->n_ranks * alike;
+
+    for (uint32_t i = 0; i < WIDE_M * n; i++) {
+        local_s[i] = w->local_s[i / alike];
+    }
+    memcpy(w->local_s, local_s, WIDE_M * n * sizeof *local_s);
+    w->n_ranks = n;
+    for (uint32_t g = 0; g < w->first_group[WIDE_M]; g++) {
+        w->group[g].first *= alike;
+        w->group[g].n_ranks *= alike;
+    }
+}
+
+/* The ends of all ranks; gives the step. */
+static double run_wide(const struct hyd_pipeline_program *program,
+                       const struct hyd_sim_cells *cells, uint32_t alike,
+                       struct hyd_arena *arena, double *ret_end_s)
+{
+    struct hyd_sim sim;
+    double step_s = -1.0;
+
+    if (hyd_sim_init(&sim, program, cells->n_ranks, arena, NULL) == HYD_OK) {
+        step_s = hyd_sim_run(&sim, cells);
+        for (uint32_t r = 0; r < cells->n_ranks * alike; r++) {
+            ret_end_s[r] = hyd_sim_rank_end_s(&sim, r / alike);
+        }
+    }
+    return step_s;
+}
+
+static const char *folded_cells_run_the_same(struct hyd_rng *rng, void *ctx)
+{
+    static struct wide w;
+    const struct hyd_pipeline shape = {.n_stages = 3,
+                                       .n_chunks = 1,
+                                       .chunk_group = 3,
+                                       .n_microbatches = WIDE_M,
+                                       .backward_over_forward = 2.0};
+    const uint32_t copies = 1 + hyd_rng_below(rng, 4);
+    const bool spoiled = copies > 1 && hyd_rng_below(rng, 4) == 0;
+    struct hyd_pipeline_program program;
+    struct hyd_arena arena;
+    struct hyd_sim_cells cells = {.n_microbatches = WIDE_M,
+                                  .local_s = w.local_s,
+                                  .first_group = w.first_group,
+                                  .group = w.group,
+                                  .rank = w.rank};
+    struct hyd_sim_cells folded;
+    double want_end_s[WIDE_R];
+    double got_end_s[WIDE_R];
+    uint32_t alike = 0;
+    double want_s = 0.0;
+    double got_s = 0.0;
+
+    (void)ctx;
+    do {
+        random_wide(rng, &w);
+    } while (w.n_ranks > WIDE_R / 4 || any_scattered(&w));
+    multiply_ranks(&w, copies);
+    if (spoiled) {
+        /* Only these two neighbours differ, in one microbatch. */
+        w.local_s[w.n_ranks + 1] += 0.125;
+    }
+    cells.n_ranks = w.n_ranks;
+    hyd_arena_init(&arena, hyd_alloc_system());
+    if (hyd_pipeline_program(&shape, &arena, &program, NULL) != HYD_OK ||
+        hyd_sim_fold(&cells, &arena, &folded, &alike) != HYD_OK) {
+        return "no memory";
+    }
+    want_s = run_wide(&program, &cells, 1, &arena, want_end_s);
+    got_s = run_wide(&program, &folded, alike, &arena, got_end_s);
+    hyd_arena_release(&arena);
+    if (spoiled ? alike != 1 : alike % copies != 0) {
+        return hyd_prop_reason("%u ranks, %u copies each: %u alike", w.n_ranks, copies,
+                               alike);
+    }
+    if (memcmp(want_end_s, got_end_s, w.n_ranks * sizeof *want_end_s) != 0) {
+        return hyd_prop_reason("%u ranks, %u alike: other ends", w.n_ranks, alike);
+    }
+    return got_s == want_s ? NULL
+                           : hyd_prop_reason("%u ranks, %u alike: %.17g, not %.17g",
+                                             w.n_ranks, alike, got_s, want_s);
+}
+
+static void simulator_runs_folded_cells_the_same(void **state)
+{
+    (void)state;
+    hyd_prop_run("folded_cells_run_the_same", 200, folded_cells_run_the_same, NULL);
+}
+
 /* Two ranks, one microbatch each way round: the group makes the fast rank wait. */
 static void simulator_makes_members_wait_for_each_other(void **state)
 {
@@ -371,6 +475,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(simulator_equals_a_slow_one),
         cmocka_unit_test(simulator_runs_split_cells_the_same),
+        cmocka_unit_test(simulator_runs_folded_cells_the_same),
         cmocka_unit_test(simulator_makes_members_wait_for_each_other),
     };
 

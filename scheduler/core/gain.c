@@ -10,7 +10,8 @@
 /* Steps closer than this are the same for anyone who measures. */
 static const double SAME_SHARE = 0.01;
 
-void hyd_gain_add(struct hyd_gain *gain, const struct hyd_figures *figures)
+void hyd_gain_add(struct hyd_gain *gain, const struct hyd_figures *figures,
+                  uint32_t cap_tokens)
 {
     const double step_s = figures->step_s;
 
@@ -18,7 +19,7 @@ void hyd_gain_add(struct hyd_gain *gain, const struct hyd_figures *figures)
         gain->n_plans == 0 || step_s < gain->least_s ? step_s : gain->least_s;
     gain->most_s = step_s > gain->most_s ? step_s : gain->most_s;
     gain->several_degrees =
-        gain->several_degrees || hyd_gain_degree_hint(figures) == NULL;
+        gain->several_degrees || hyd_gain_degree_hint(figures, cap_tokens) == NULL;
     gain->n_plans++;
 }
 
@@ -39,9 +40,12 @@ const char *hyd_gain_hint(const struct hyd_gain *gain)
     return one_degree ? "one degree only: no short sequences at this cap" : NULL;
 }
 
-const char *hyd_gain_degree_hint(const struct hyd_figures *figures)
+const char *hyd_gain_degree_hint(const struct hyd_figures *figures, uint32_t cap_tokens)
 {
-    return figures->n_degrees == 1 && figures->degree[0].degree > 1
+    /* A degree that the cap forces fills more than half of a cell; in cells emptier than
+     * that short sequences are cut to level the load. */
+    return figures->n_degrees == 1 && figures->degree[0].degree > 1 &&
+                   figures->max_tokens > 0.5 * cap_tokens
                ? "one degree only: no short sequences at this cap"
                : NULL;
 }
@@ -93,7 +97,7 @@ static hyd_status add_policy(struct hyd_planner *planner,
         if (st != HYD_OK) {
             return HYD_OK; /* it has no plan; nor has it at another order */
         }
-        hyd_gain_add(&with, &plan->figures);
+        hyd_gain_add(&with, &plan->figures, in->limits.cap_tokens);
         if (k == 0 || with.most_s - with.least_s < best.most_s - best.least_s) {
             best = with;
         }
@@ -111,7 +115,7 @@ hyd_status hyd_gain_check(struct hyd_planner *planner, const struct hyd_plan_inp
     struct hyd_gain gain = {0};
     size_t at = 0;
 
-    hyd_gain_add(&gain, figures);
+    hyd_gain_add(&gain, figures, in->limits.cap_tokens);
     if ((uint64_t)in->batch.n_seqs * in->pool.n_ranks > HYD_GAIN_MOST_WORK) {
         *ret_gain = gain;
         return HYD_OK;

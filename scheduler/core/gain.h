@@ -26,10 +26,11 @@ struct hyd_gain {
     double least_s; /* shortest step */
     double most_s; /* longest */
     uint32_t n_plans;
-    bool several_degrees; /* some plan has more than one, or runs on single ranks */
+    bool several_degrees; /* in some plan the cap does not force one above 1 on all */
 };
 
-void hyd_gain_add(struct hyd_gain *gain, const struct hyd_figures *figures);
+void hyd_gain_add(struct hyd_gain *gain, const struct hyd_figures *figures,
+                  uint32_t cap_tokens);
 
 /* Are all steps within 1 % of each other? No when there are fewer than two. */
 bool hyd_gain_is_none(const struct hyd_gain *gain);
@@ -37,8 +38,9 @@ bool hyd_gain_is_none(const struct hyd_gain *gain);
 /* What a user should know, or NULL: that nothing is gained and why. */
 const char *hyd_gain_hint(const struct hyd_gain *gain);
 
-/* One plan alone: NULL, or that it has one degree only. */
-const char *hyd_gain_degree_hint(const struct hyd_figures *figures);
+/* One plan alone: NULL, or that the cap forces one degree on all sequences. */
+const char *hyd_gain_degree_hint(const struct hyd_figures *figures,
+                                 uint32_t cap_tokens);
 
 /* The static size that a user of `policy` would take: the smallest that fits the longest
  * sequence under this cap; what was asked for where it was; 0 where there is none. */

@@ -37,8 +37,8 @@ void hyd_job_tell_plan(struct hyd_job *job, const struct hyd_job_step *step)
     struct hyd_log *log = job->service->config.log;
     const struct hyd_plan_summary *summary = &step->summary;
     const struct hyd_figures *figures = &summary->figures;
-    const char *hint = hyd_gain_degree_hint(figures);
     const struct hyd_plan_input input = hyd_job_plan_input(job, step);
+    const char *hint = hyd_gain_degree_hint(figures, input.limits.cap_tokens);
     const struct hyd_plan_check_request check = {.input = &input,
                                                  .figures = figures,
                                                  .job = hyd_job_name(job),

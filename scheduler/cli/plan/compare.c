@@ -188,7 +188,8 @@ const char *hyd_compare_hint(const struct hyd_compare *compare)
 
     for (size_t i = 0; i < compare->n_rows; i++) {
         if (compare->row[i].run.status == HYD_OK) {
-            hyd_gain_add(&gain, &compare->row[i].run.figures);
+            hyd_gain_add(&gain, &compare->row[i].run.figures,
+                         compare->row[i].run.cap_tokens);
         }
     }
     return gain.n_plans == 0 ? "no policy has a plan: raise --cap or --ranks"

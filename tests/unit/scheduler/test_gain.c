@@ -105,19 +105,24 @@ static void gain_on_single_ranks_is_no_matter_of_the_cap(void **state)
     struct hyd_gain gain = {0};
 
     (void)state;
-    hyd_gain_add(&gain, &one);
+    hyd_gain_add(&gain, &one, 1000);
     assert_null(hyd_gain_hint(&gain)); /* one plan alone is no comparison */
-    hyd_gain_add(&gain, &other);
+    hyd_gain_add(&gain, &other, 1000);
     assert_null(hyd_gain_hint(&gain));
-    assert_null(hyd_gain_degree_hint(&one));
+    assert_null(hyd_gain_degree_hint(&one, 1000));
     one.degree[0].degree = 8;
-    assert_string_equal(hyd_gain_degree_hint(&one),
+    /* Two short sequences on all ranks: the cap has no part in it. */
+    one.max_tokens = 40;
+    assert_null(hyd_gain_degree_hint(&one, 1000));
+    one.max_tokens = 600;
+    assert_string_equal(hyd_gain_degree_hint(&one, 1000),
                         "one degree only: no short sequences at this cap");
     /* One degree, and a fifth between the steps: the one is said, the other not denied. */
     other.degree[0].degree = 8;
+    other.max_tokens = 600;
     gain = (struct hyd_gain){0};
-    hyd_gain_add(&gain, &one);
-    hyd_gain_add(&gain, &other);
+    hyd_gain_add(&gain, &one, 1000);
+    hyd_gain_add(&gain, &other, 1000);
     assert_string_equal(hyd_gain_hint(&gain),
                         "one degree only: no short sequences at this cap");
 }

@@ -75,6 +75,7 @@ static hyd_status print_models(const struct input *in, struct hyd_error *err)
     static const char *const names[] = {"<model",   "layers",   "hidden", "heads",
                                         "kv heads", "head dim", "ffn",    "window",
                                         "<source",  NULL};
+    static const unsigned char source[] = {8};
     struct hyd_table table;
     hyd_status st = HYD_OK;
 
@@ -99,6 +100,29 @@ static hyd_status print_models(const struct input *in, struct hyd_error *err)
         }
         hyd_table_add(&table, "%s", m->source);
     }
+    hyd_table_fit(&table, in->cli, source, sizeof source);
+    st = hyd_table_print(&table, in->cli, err);
+    hyd_table_release(&table);
+    return st;
+}
+
+static hyd_status print_device_sources(const struct input *in, struct hyd_error *err)
+{
+    static const char *const names[] = {"<device", "<where its numbers are from", NULL};
+    struct hyd_table table;
+    hyd_status st = HYD_OK;
+
+    hyd_table_init(&table, in->cli->alloc, names);
+    for (size_t i = 0; i < hyd_device_count; i++) {
+        const struct hyd_device *d = &hyd_device_table[i];
+
+        if (in->name == NULL || strcmp(in->name, d->name) == 0) {
+            hyd_table_add(&table, "%s", d->name);
+            hyd_table_add(&table, "%s", d->source);
+        }
+    }
+    table.wrap = true;
+    (void)fputc('\n', in->cli->out);
     st = hyd_table_print(&table, in->cli, err);
     hyd_table_release(&table);
     return st;
@@ -107,8 +131,9 @@ static hyd_status print_models(const struct input *in, struct hyd_error *err)
 static hyd_status print_devices(const struct input *in, struct hyd_error *err)
 {
     static const char *const names[] = {
-        "<device",  "GEMM TFLOP/s", "attention TFLOP/s", "NVLink GB/s",
-        "NIC GB/s", "latency us",   "<source",           NULL};
+        "<device",     "GEMM TFLOP/s", "attention TFLOP/s",
+        "NVLink GB/s", "NIC GB/s",     "latency us",
+        NULL};
     struct hyd_table table;
     hyd_status st = HYD_OK;
 
@@ -127,11 +152,10 @@ static hyd_status print_devices(const struct input *in, struct hyd_error *err)
         hyd_table_add(&table, "%.0f", d->nvlink_bytes_per_s / 1e9);
         hyd_table_add(&table, "%.0f", d->nic_bytes_per_s / 1e9);
         hyd_table_add(&table, "%.1f", d->latency_s * 1e6);
-        hyd_table_add(&table, "%s", d->source);
     }
     st = hyd_table_print(&table, in->cli, err);
     hyd_table_release(&table);
-    return st;
+    return st == HYD_OK ? print_device_sources(in, err) : st;
 }
 
 int hyd_cmd_models(struct hyd_cli *cli, int argc, char **argv)

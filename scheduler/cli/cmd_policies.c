@@ -86,7 +86,7 @@ static hyd_status print_json(const struct input *in, struct hyd_error *err)
 
 static hyd_status print_policies(const struct input *in, struct hyd_error *err)
 {
-    static const char *const names[] = {"<policy", "<options", "<what it does", NULL};
+    static const char *const names[] = {"<policy", "<what it does", NULL};
     struct hyd_table table;
     hyd_status st = HYD_OK;
 
@@ -95,11 +95,12 @@ static hyd_status print_policies(const struct input *in, struct hyd_error *err)
         const struct hyd_policy_ops *policy = hyd_policy_table[i];
 
         hyd_table_add(&table, "%s", policy->name);
-        hyd_table_add(&table, "%s", policy->options[0] != '\0' ? policy->options : "-");
-        hyd_table_add(&table, "%s%s%s", policy->summary,
+        hyd_table_add(&table, "%s%s%s%s%s", policy->summary,
                       policy->reproduces[0] != '\0' ? "; decides as " : "",
-                      policy->reproduces);
+                      policy->reproduces,
+                      policy->options[0] != '\0' ? "; options: " : "", policy->options);
     }
+    table.wrap = true;
     st = hyd_table_print(&table, in->cli, err);
     hyd_table_release(&table);
     return st;
@@ -128,6 +129,7 @@ static hyd_status print_options(const struct input *in, struct hyd_error *err)
         hyd_table_add(&table, "%s%s", o->help,
                       o->scope == HYD_OPTION_EVALUATION ? " (every policy)" : "");
     }
+    table.wrap = true;
     (void)fputc('\n', in->cli->out);
     st = hyd_table_print(&table, in->cli, err);
     hyd_table_release(&table);

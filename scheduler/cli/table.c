@@ -9,7 +9,7 @@
 
 #include "common/base/check.h"
 
-enum { CELL_BYTES = 512, FIRST_CELLS = 64 };
+enum { CELL_BYTES = 512, FIRST_CELLS = 64, GAP_COLUMNS = 2, LEAST_WRAP_COLUMNS = 16 };
 
 /* A cell is one line that cannot command the terminal, whatever a reason or a name holds. */
 static void clean(char *text)
@@ -102,18 +102,116 @@ void hyd_table_end_row(struct hyd_table *table)
     }
 }
 
-static void print_cell(const struct hyd_cli *cli, const char *text, size_t width,
-                       bool left, bool last)
+static bool is_hidden(const struct hyd_table *table, size_t c)
 {
-    const size_t n = screen_width(text);
-    const int pad = (int)(width - n);
+    return (table->hidden_columns >> c & 1U) != 0;
+}
 
-    if (left) {
-        (void)fprintf(cli->out, "%s%*s", text, last ? 0 : pad, "");
-    } else {
-        (void)fprintf(cli->out, "%*s%s", pad, "", text);
+static void measure(const struct hyd_table *table, size_t width[HYD_TABLE_MAX_COLUMNS])
+{
+    for (size_t i = 0; i < table->n_cells; i++) {
+        const size_t n = screen_width(table->cell[i]);
+        const size_t c = i % table->n_columns;
+
+        width[c] = n > width[c] ? n : width[c];
     }
-    (void)fputs(last ? "" : "  ", cli->out);
+}
+
+/* Where column c begins; c = n_columns: how wide the table is. */
+static size_t offset_of(const struct hyd_table *table, const size_t *width, size_t c)
+{
+    size_t offset = 0;
+
+    for (size_t i = 0; i < c; i++) {
+        offset += is_hidden(table, i) ? 0 : width[i] + GAP_COLUMNS;
+    }
+    return c == table->n_columns && offset > 0 ? offset - GAP_COLUMNS : offset;
+}
+
+void hyd_table_fit(struct hyd_table *table, const struct hyd_cli *cli,
+                   const unsigned char *column, size_t n_columns)
+{
+    size_t width[HYD_TABLE_MAX_COLUMNS] = {0};
+
+    if (!cli->terminal || table->status != HYD_OK) {
+        return;
+    }
+    measure(table, width);
+    for (size_t i = 0; i < n_columns; i++) {
+        if (offset_of(table, width, table->n_columns) <= (size_t)cli->width) {
+            return;
+        }
+        table->hidden_columns |= 1U << column[i];
+    }
+}
+
+/* Bytes of `text` that go on this line, and what to skip behind them. */
+static size_t break_line(const char *text, size_t columns, size_t *ret_skip)
+{
+    size_t used = 0;
+    size_t blank = 0;
+    size_t i = 0;
+
+    *ret_skip = 0;
+    for (; text[i] != '\0'; i++) {
+        used += ((unsigned char)text[i] & 0xC0U) != 0x80U ? 1 : 0;
+        if (text[i] == ' ') {
+            blank = i;
+        }
+        if (used > columns) {
+            break;
+        }
+    }
+    if (text[i] == '\0') {
+        return i;
+    }
+    *ret_skip = blank > 0 ? 1 : 0;
+    return blank > 0 ? blank : i;
+}
+
+static void print_wrapped(FILE *out, const char *text, size_t offset, size_t columns)
+{
+    while (*text != '\0') {
+        size_t skip = 0;
+        const size_t n = break_line(text, columns, &skip);
+
+        (void)fprintf(out, "%.*s", (int)n, text);
+        text += n + skip;
+        if (*text != '\0') {
+            (void)fprintf(out, "\n%*s", (int)offset, "");
+        }
+    }
+}
+
+/* Cells up to the last that holds something, so that no line ends in blanks. */
+static void print_row(const struct hyd_table *table, const struct hyd_cli *cli,
+                      const size_t *width, size_t row)
+{
+    char *const *cell = &table->cell[row * table->n_columns];
+    size_t n = table->n_columns;
+    size_t offset = 0;
+
+    while (n > 0 && (is_hidden(table, n - 1) || cell[n - 1][0] == '\0')) {
+        n--;
+    }
+    for (size_t c = 0; c < n; c++) {
+        const int pad = (int)(width[c] - screen_width(cell[c]));
+        const bool left = (table->left_columns >> c & 1U) != 0;
+        const size_t room =
+            (size_t)cli->width > offset ? (size_t)cli->width - offset : 0;
+
+        if (is_hidden(table, c)) {
+            continue;
+        }
+        if (table->wrap && cli->terminal && c + 1 == table->n_columns && left &&
+            room >= LEAST_WRAP_COLUMNS) {
+            print_wrapped(cli->out, cell[c], offset, room);
+        } else {
+            (void)fprintf(cli->out, "%*s%s%*s%s", left ? 0 : pad, "", cell[c],
+                          left && c + 1 < n ? pad : 0, "", c + 1 < n ? "  " : "");
+        }
+        offset += width[c] + GAP_COLUMNS;
+    }
 }
 
 hyd_status hyd_table_print(const struct hyd_table *table, const struct hyd_cli *cli,
@@ -125,26 +223,15 @@ hyd_status hyd_table_print(const struct hyd_table *table, const struct hyd_cli *
         return hyd_error_set(err, table->status, "no memory for a table");
     }
     hyd_assert(table->n_cells % table->n_columns == 0);
-    for (size_t i = 0; i < table->n_cells; i++) {
-        const size_t n = screen_width(table->cell[i]);
-        const size_t c = i % table->n_columns;
-
-        width[c] = n > width[c] ? n : width[c];
-    }
-    for (size_t i = 0; i < table->n_cells; i++) {
-        const size_t c = i % table->n_columns;
-        const size_t row = i / table->n_columns;
-        const bool last = c + 1 == table->n_columns;
+    measure(table, width);
+    for (size_t row = 0; row < table->n_cells / table->n_columns; row++) {
         const bool bold = cli->colour && (row == 0 || row == table->marked_row);
 
-        if (c == 0 && bold) {
+        if (bold) {
             (void)fputs(row == 0 ? "\033[2m" : "\033[1m", cli->out);
         }
-        print_cell(cli, table->cell[i], width[c], (table->left_columns >> c & 1U) != 0,
-                   last);
-        if (last) {
-            (void)fputs(bold ? "\033[0m\n" : "\n", cli->out);
-        }
+        print_row(table, cli, width, row);
+        (void)fputs(bold ? "\033[0m\n" : "\n", cli->out);
     }
     return HYD_OK;
 }

@@ -11,6 +11,7 @@
 #ifndef HYD_SCHEDULER_CLI_TABLE_H
 #define HYD_SCHEDULER_CLI_TABLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "scheduler/cli/cli.h"
@@ -26,6 +27,8 @@ struct hyd_table {
     size_t marked_row; /* printed bold; 0: none */
     hyd_status status;
     unsigned left_columns; /* bit c: column c holds words */
+    unsigned hidden_columns; /* bit c: column c is not printed */
+    bool wrap; /* break words of the last column at the edge of a terminal */
 };
 
 /* Column names, NULL-terminated; a name that starts with '<' is a column of words. */
@@ -41,6 +44,11 @@ void hyd_table_add(struct hyd_table *table, const char *format, ...)
 
 /* Fill the rest of the row with empty cells. */
 void hyd_table_end_row(struct hyd_table *table);
+
+/* On a terminal too narrow, hide these columns one after the other until the table fits.
+ * In a pipe all are printed. */
+void hyd_table_fit(struct hyd_table *table, const struct hyd_cli *cli,
+                   const unsigned char *column, size_t n_columns);
 
 HYD_MUST_CHECK hyd_status hyd_table_print(const struct hyd_table *table,
                                           const struct hyd_cli *cli,

@@ -199,6 +199,7 @@ static hyd_status show_degrees(const struct hyd_cli *cli, const struct hyd_expla
         hyd_table_add(&table, "%s", verdict(e, f, d, least));
         table.marked_row = d->d == f->group.n_ranks ? i + 1 : table.marked_row;
     }
+    table.wrap = true;
     st = hyd_table_print(&table, cli, err);
     hyd_table_release(&table);
     return st;
@@ -246,6 +247,7 @@ static hyd_status show_splits(const struct hyd_cli *cli, const struct facts *f,
         hyd_table_add(&table, "%s", split_verdict(f, split));
         table.marked_row = split->u == f->group.u ? i + 1 : table.marked_row;
     }
+    table.wrap = true;
     st = hyd_table_print(&table, cli, err);
     hyd_table_release(&table);
     return st;

@@ -29,7 +29,58 @@ static void table_aligns_words_left_and_numbers_right(void **state)
     (void)fclose(cli.out);
     assert_string_equal(text, "name   n\n"
                               "hydra  7\n"
-                              "µ       \n");
+                              "µ\n");
+    free(text);
+}
+
+/* What a table of a word, a number and a sentence looks like on `width` columns. */
+static char *draw(int width, bool terminal, bool wrap)
+{
+    static const char *const three[] = {"<name", "n", "<what it does", NULL};
+    static const unsigned char narrow[] = {1};
+    struct hyd_cli cli = {
+        .alloc = hyd_alloc_system(), .width = width, .terminal = terminal};
+    struct hyd_table table;
+    char *text = NULL;
+    size_t n = 0;
+
+    cli.out = open_memstream(&text, &n);
+    assert_non_null(cli.out);
+    hyd_table_init(&table, cli.alloc, three);
+    hyd_table_add(&table, "a");
+    hyd_table_add(&table, "%d", 12);
+    hyd_table_add(&table, "one two three four five six seven eight");
+    table.wrap = wrap;
+    hyd_table_fit(&table, &cli, narrow, wrap ? 0 : 1);
+    assert_int_equal(hyd_table_print(&table, &cli, NULL), HYD_OK);
+    hyd_table_release(&table);
+    (void)fclose(cli.out);
+    return text;
+}
+
+static void table_fits_a_terminal_and_leaves_a_pipe_alone(void **state)
+{
+    static const char whole[] = "name   n  what it does\n"
+                                "a     12  one two three four five six seven eight\n";
+    char *text = draw(40, false, true);
+
+    (void)state;
+    assert_string_equal(text, whole);
+    free(text);
+    text = draw(40, true, true);
+    assert_string_equal(text, "name   n  what it does\n"
+                              "a     12  one two three four five six\n"
+                              "          seven eight\n");
+    free(text);
+    text = draw(49, true, false);
+    assert_string_equal(text, whole);
+    free(text);
+    text = draw(48, true, false); /* a column too narrow: the number goes */
+    assert_string_equal(text, "name  what it does\n"
+                              "a     one two three four five six seven eight\n");
+    free(text);
+    text = draw(24, true, true); /* no room to wrap in: the terminal does it */
+    assert_string_equal(text, whole);
     free(text);
 }
 
@@ -77,6 +128,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table_aligns_words_left_and_numbers_right),
+        cmocka_unit_test(table_fits_a_terminal_and_leaves_a_pipe_alone),
         cmocka_unit_test(table_gives_no_memory_and_leaks_nothing),
         cmocka_unit_test(texts_are_short_and_carry_units),
     };

@@ -174,6 +174,12 @@ static json_t *row_json(const struct hyd_compare_row *row)
         add_run(tuned, &row->tuned);
         (void)json_object_set_new(object, "tuned", tuned);
     }
+    if (row->has_for_megatron) {
+        json_t *plan = json_pack("{s:s, s:s}", "degrees", "pow2", "cells", "exclusive");
+
+        add_run(plan, &row->for_megatron);
+        (void)json_object_set_new(object, "for_megatron", plan);
+    }
     return object;
 }
 

@@ -80,6 +80,25 @@ static struct hyd_compare_run run_cap(struct hyd_planner *planner,
     return best;
 }
 
+/* hydra's plan that Megatron-Core can run. */
+static void add_for_megatron(struct hyd_planner *planner,
+                             const struct hyd_compare_in *compare,
+                             struct hyd_compare_row *row)
+{
+    struct hyd_plan_input in = *compare->in;
+    struct hyd_compare_in asked = *compare;
+
+    if (in.options.degrees == HYD_DEGREES_POW2 &&
+        in.options.cells == HYD_CELLS_EXCLUSIVE) {
+        return; /* the row itself is that plan */
+    }
+    in.options.degrees = HYD_DEGREES_POW2;
+    in.options.cells = HYD_CELLS_EXCLUSIVE;
+    asked.in = &in;
+    row->for_megatron = run_cap(planner, &asked, row->policy, in.limits.cap_tokens);
+    row->has_for_megatron = row->for_megatron.status == HYD_OK;
+}
+
 static void tune_row(struct hyd_cli *cli, struct hyd_planner *planner,
                      const struct hyd_compare_in *compare, struct hyd_compare_row *row)
 {
@@ -168,6 +187,8 @@ hyd_status hyd_compare_run(struct hyd_cli *cli, const struct hyd_compare_in *in,
             st = hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory to plan");
         } else if (in->tune_caps && !is_hydra(row->policy)) {
             tune_row(cli, planner, in, row);
+        } else if (is_hydra(row->policy)) {
+            add_for_megatron(planner, in, row);
         }
     }
     hyd_planner_free(planner);

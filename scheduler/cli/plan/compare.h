@@ -6,7 +6,8 @@
  *          which its user could set: shortest step over all of them. Lower caps mean more
  *          microbatches and wider groups, so they fill the pipeline better; a comparison
  *          at one cap alone would flatter us. Static sizes that were not given are the
- *          smallest that fit the longest sequence.
+ *          smallest that fit the longest sequence. hydra is also planned with degrees of
+ *          pow2 and exclusive cells, unless it is anyway: that plan Megatron-Core can run.
  * Shapes   row[n_rows] in the order asked for.
  * Errors   a policy that has no plan is a row with its reason, not a failure
  *          HYD_ERR_INVALID    the input is wrong for every policy
@@ -42,6 +43,8 @@ struct hyd_compare_row {
     struct hyd_compare_run run; /* at the cap asked for */
     bool has_tuned;
     struct hyd_compare_run tuned; /* at its best cap, where that is a smaller one */
+    bool has_for_megatron;
+    struct hyd_compare_run for_megatron; /* hydra: pow2, exclusive */
 };
 
 struct hyd_compare {

@@ -10,6 +10,9 @@
 
 enum { BAR_COLUMNS = 24 };
 
+/* Columns of the table, as far as others speak of them. */
+enum { COLUMN_ORDER = 2, COLUMN_BALANCE = 6, COLUMN_GAP = 8, COLUMN_CPU, COLUMN_BAR };
+
 struct view {
     const struct hyd_cli *cli;
     const struct hyd_compare_in *compare;
@@ -74,11 +77,13 @@ static double best_step(const struct hyd_compare *c)
 }
 
 static hyd_status print_rows(const struct view *in, const struct hyd_compare *c,
-                             struct hyd_error *err)
+                             bool *ret_reasons, struct hyd_error *err)
 {
     static const char *const names[] = {"<policy", "cap",     "<order",  "M",
                                         "step s",  "of best", "balance", "bubble %",
-                                        "gap %",   "plan ms", "<step s", NULL};
+                                        "gap %",   "plan ms", "<",       NULL};
+    static const unsigned char narrow[] = {COLUMN_BAR, COLUMN_CPU, COLUMN_GAP,
+                                           COLUMN_ORDER, COLUMN_BALANCE};
     const double best_s = best_step(c);
     const double worst_s = worst_step(c);
     struct hyd_table table;
@@ -96,7 +101,14 @@ static hyd_status print_rows(const struct view *in, const struct hyd_compare *c,
                     worst_s);
             row++;
         }
+        if (c->row[i].has_for_megatron) {
+            add_run(&table, in->cli, "  for Megatron-Core", &c->row[i].for_megatron,
+                    best_s, worst_s);
+            row++;
+        }
     }
+    hyd_table_fit(&table, in->cli, narrow, sizeof narrow);
+    *ret_reasons = (table.hidden_columns >> COLUMN_BAR & 1U) == 0;
     st = hyd_table_print(&table, in->cli, err);
     hyd_table_release(&table);
     return st;
@@ -165,11 +177,18 @@ static hyd_status print_degrees(const struct view *in, const struct hyd_compare 
     return st;
 }
 
-/* What a plan says of the system it reproduces: mostly that it would have failed. */
-static void print_notes(const struct view *in, const struct hyd_compare *c)
+/* What a plan says of the system it reproduces: mostly that it would have failed. Where
+ * the table had no room for them, the reasons of those without a plan. */
+static void print_notes(const struct view *in, const struct hyd_compare *c,
+                        bool reasons)
 {
     for (size_t i = 0; i < c->n_rows; i++) {
         const struct hyd_compare_row *row = &c->row[i];
+
+        if (reasons && row->run.status != HYD_OK) {
+            (void)fprintf(in->cli->out, "%s has no plan: %s\n", row->policy->name,
+                          row->run.err.text);
+        }
 
         if (row->run.note[0] != '\0') {
             (void)fprintf(in->cli->out, "%s: %s\n", row->policy->name, row->run.note);
@@ -182,68 +201,146 @@ static void print_notes(const struct view *in, const struct hyd_compare *c)
     }
 }
 
-static void print_summary(const struct view *in, const struct hyd_compare *c)
+static const struct hyd_compare_row *row_at(const struct hyd_compare *c, size_t i)
+{
+    return i < c->n_rows ? &c->row[i] : NULL;
+}
+
+static const struct hyd_compare_row *hydra_row(const struct hyd_compare *c)
+{
+    for (size_t i = 0; i < c->n_rows; i++) {
+        if (strcmp(c->row[i].policy->name, "hydra") == 0 &&
+            c->row[i].run.status == HYD_OK) {
+            return &c->row[i];
+        }
+    }
+    return NULL;
+}
+
+/* What users of a peer set to change its cap. */
+static const char *cap_option(const struct hyd_policy_ops *policy)
+{
+    if (strcmp(policy->name, "relax") == 0) {
+        return "--max-tokens-per-gpu";
+    }
+    return policy->reproduces[0] != '\0' ? "--max-seqlen-per-dp-cp-rank" : "a cap of";
+}
+
+/* The winner at the cap asked for, and by how much. */
+static void print_best(FILE *out, const struct hyd_compare *c)
+{
+    const struct hyd_compare_row *best = row_at(c, c->best);
+    const struct hyd_compare_row *peer = row_at(c, c->best_peer);
+    const struct hyd_compare_row *hydra = hydra_row(c);
+    const double s = best->run.figures.step_s;
+
+    (void)fprintf(out, "best: %s", best->policy->name);
+    if (best == hydra && peer != NULL) {
+        (void)fprintf(out, ", %.3fx as fast as %s, the best peer at this cap",
+                      peer->run.figures.step_s / s, peer->policy->name);
+    } else if (hydra != NULL && hydra != best) {
+        const double ratio = hydra->run.figures.step_s / s;
+
+        (void)fprintf(out, ", %.3fx as fast as hydra%s", ratio,
+                      ratio < 1.01 ? ": no difference anyone could measure"
+                      : strcmp(best->policy->name, "megatron") == 0
+                          ? "; with --fallback megatron hydra takes its plan"
+                          : "");
+    }
+    (void)fputc('\n', out);
+}
+
+/* What users of the best peer gain by its own option, and what hydra gains beyond. */
+static void print_tuned(FILE *out, const struct hyd_compare *c)
+{
+    const struct hyd_compare_row *peer = row_at(c, c->best_tuned);
+    const struct hyd_compare_row *hydra = hydra_row(c);
+
+    if (peer == NULL || !peer->has_tuned) {
+        return;
+    }
+    if (peer->run.status == HYD_OK) {
+        (void)fprintf(out, "%s gains %.3fx by", peer->policy->name,
+                      peer->run.figures.step_s / peer->tuned.figures.step_s);
+    } else {
+        (void)fprintf(out, "%s has a plan with", peer->policy->name);
+    }
+    (void)fprintf(out, " %s %" PRIu32, cap_option(peer->policy),
+                  peer->tuned.cap_tokens);
+    if (hydra != NULL) {
+        (void)fprintf(out, "; hydra is %.3fx as fast as that",
+                      peer->tuned.figures.step_s / hydra->run.figures.step_s);
+    }
+    (void)fputc('\n', out);
+}
+
+static void print_for_megatron(FILE *out, const struct hyd_compare *c)
+{
+    const struct hyd_compare_row *hydra = hydra_row(c);
+    const struct hyd_compare_row *peer = row_at(c, c->best_tuned);
+
+    if (hydra == NULL || peer == NULL || !hydra->has_for_megatron) {
+        return;
+    }
+    (void)fprintf(out,
+                  "hydra for Megatron-Core (--degrees pow2 --cells exclusive) is %.3fx "
+                  "as fast as %s\n",
+                  hyd_compare_tuned_s(peer) / hydra->for_megatron.figures.step_s,
+                  peer->has_tuned ? "that" : peer->policy->name);
+}
+
+static void print_summary(const struct view *in, const struct hyd_compare *c,
+                          bool reasons)
 {
     FILE *out = in->cli->out;
     const char *hint = hyd_compare_hint(c);
-    const struct hyd_compare_row *best = c->best < c->n_rows ? &c->row[c->best] : NULL;
 
     (void)fputc('\n', out);
-    print_notes(in, c);
+    print_notes(in, c, reasons);
     if (hint != NULL) {
         (void)fprintf(out, "%s\n", hint);
     }
-    if (best == NULL) {
-        return;
+    if (c->best < c->n_rows) {
+        print_best(out, c);
+        print_tuned(out, c);
+        print_for_megatron(out, c);
     }
-    (void)fprintf(out, "best: %s", best->policy->name);
-    if (c->best_peer < c->n_rows && c->best_peer != c->best) {
-        const struct hyd_compare_row *peer = &c->row[c->best_peer];
+}
 
-        (void)fprintf(out, ", %.3fx the speed of %s, the best peer at this cap",
-                      peer->run.figures.step_s / best->run.figures.step_s,
-                      peer->policy->name);
-    }
-    (void)fputc('\n', out);
-    if (in->compare->tune_caps && c->best_tuned < c->n_rows &&
-        c->row[c->best_tuned].has_tuned) {
-        const struct hyd_compare_row *peer = &c->row[c->best_tuned];
+/* The batch, and by what it is judged. */
+static void print_head(const struct view *in)
+{
+    const struct hyd_plan_input *input = in->compare->in;
+    FILE *out = in->cli->out;
+    char stages[HYD_TEXT_BYTES];
+    char a[HYD_TEXT_BYTES];
 
-        (void)fprintf(out,
-                      "with its cap lowered to %" PRIu32 ", %s takes %.3fx that time\n",
-                      peer->tuned.cap_tokens, peer->policy->name,
-                      hyd_compare_tuned_s(peer) / best->run.figures.step_s);
-    }
+    hyd_plan_stages_text(&input->pool, stages, sizeof stages);
+    (void)fprintf(out,
+                  "%s sequences on %" PRIu32 " ranks, cap %" PRIu32 ", pp %" PRIu32
+                  "%s\npredicted, scope %s; one cost model for all; ",
+                  hyd_text_count(input->batch.n_seqs, a), input->pool.n_ranks,
+                  input->limits.cap_tokens, input->pool.pp, stages,
+                  hyd_cost_scope_name(in->scope));
+    (void)fprintf(out, in->compare->one_order ? "order as asked for\n\n"
+                                              : "each policy at its best order\n\n");
 }
 
 hyd_status hyd_compare_view(const struct hyd_cli *cli,
                             const struct hyd_compare_in *compare, enum hyd_scope scope,
                             const struct hyd_compare *c, struct hyd_error *err)
 {
-    const struct view whole = {cli, compare, scope};
-    const struct view *in = &whole;
-    FILE *out = in->cli->out;
-    const struct hyd_plan_input *input = in->compare->in;
-    char a[HYD_TEXT_BYTES];
-    char stages[HYD_TEXT_BYTES];
+    const struct view in = {cli, compare, scope};
+    bool reasons = false;
     hyd_status st = HYD_OK;
 
-    hyd_plan_stages_text(&input->pool, stages, sizeof stages);
-    (void)fprintf(out,
-                  "%s sequences on %" PRIu32 " ranks, cap %" PRIu32 ", pp %" PRIu32
-                  "%s; predicted, scope %s; one cost model and simulator for all; ",
-                  hyd_text_count(input->batch.n_seqs, a), input->pool.n_ranks,
-                  input->limits.cap_tokens, input->pool.pp, stages,
-                  hyd_cost_scope_name(in->scope));
-    (void)fprintf(out, in->compare->one_order
-                           ? "order as asked for\n\n"
-                           : "each policy at its best order of microbatches\n\n");
-    st = print_rows(in, c, err);
+    print_head(&in);
+    st = print_rows(&in, c, &reasons, err);
     if (st == HYD_OK) {
-        st = print_degrees(in, c, err);
+        st = print_degrees(&in, c, err);
     }
     if (st == HYD_OK) {
-        print_summary(in, c);
+        print_summary(&in, c, !reasons);
     }
     return st;
 }

@@ -120,6 +120,34 @@ static void a_lower_cap_is_shown_only_where_it_helps_a_peer(void **state)
     json_decref(root);
 }
 
+/* What a user of Megatron-Core asks: which of its options, and which of ours. */
+static void the_plan_for_megatron_is_shown_apart(void **state)
+{
+    json_t *root = run_json(skewed, "--ranks 8 --cap 4K --pp 4 --json", 0);
+    const json_t *core = json_object_get(row_of(root, 0), "for_megatron");
+    json_t *asked = run_json(skewed,
+                             "--ranks 8 --cap 4K --pp 4 --policies hydra,megatron "
+                             "--degrees pow2 --cells exclusive --json",
+                             0);
+    struct hyd_cli_result r;
+
+    (void)state;
+    assert_string_equal(json_string_value(json_object_get(core, "degrees")), "pow2");
+    assert_true(step_s(core) > 0);
+    /* The same plan as when it is asked for, which then has no second row. */
+    assert_true(hyd_test_close(step_s(core), step_s(row_of(asked, 0)), 0, 0));
+    assert_null(json_object_get(row_of(asked, 0), "for_megatron"));
+    assert_null(json_object_get(row_of(root, 1), "for_megatron"));
+    json_decref(root);
+    json_decref(asked);
+    r = run(skewed, "--ranks 8 --cap 16K --pp 4 --policies hydra,megatron");
+    assert_non_null(strstr(r.out, "\n  for Megatron-Core "));
+    assert_non_null(strstr(r.out, "x by --max-seqlen-per-dp-cp-rank "));
+    assert_non_null(strstr(r.out, "\nhydra for Megatron-Core (--degrees pow2 --cells "
+                                  "exclusive) is "));
+    hyd_cli_result_release(&r);
+}
+
 static void what_cannot_be_planned_says_why_in_its_row(void **state)
 {
     json_t *root =
@@ -218,6 +246,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_policy_has_a_row_and_the_fastest_is_named),
         cmocka_unit_test(a_lower_cap_is_shown_only_where_it_helps_a_peer),
+        cmocka_unit_test(the_plan_for_megatron_is_shown_apart),
         cmocka_unit_test(what_cannot_be_planned_says_why_in_its_row),
         cmocka_unit_test(what_a_peer_cannot_do_is_said_below_the_table),
         cmocka_unit_test(one_degree_is_not_taken_for_no_gain),

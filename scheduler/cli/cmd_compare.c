@@ -206,6 +206,7 @@ static hyd_status compare(struct input *in, struct hyd_compare *c,
                           struct hyd_error *err)
 {
     struct hyd_lengths list = {0};
+    char source[HYD_LENGTHS_SOURCE_BYTES];
     hyd_status st = choose_policies(in, err);
 
     if (st == HYD_OK) {
@@ -220,6 +221,7 @@ static hyd_status compare(struct input *in, struct hyd_compare *c,
     if (st == HYD_OK) {
         in->plan.in.batch = hyd_plan_run_batch(&list);
         in->compare.in = &in->plan.in;
+        in->compare.source = hyd_lengths_source(&list, source);
         in->compare.one_order = in->plan.in.options.order != HYD_ORDER_DEFAULT;
         st = hyd_compare_run(in->cli, &in->compare, c, err);
     }

@@ -91,6 +91,7 @@ static hyd_status plan_and_show(struct input *in, struct hyd_error *err)
     struct hyd_planner *planner = NULL;
     struct hyd_lengths list = {0};
     struct hyd_arena arena = {0};
+    char source[HYD_LENGTHS_SOURCE_BYTES];
     struct hyd_cost counted_cost;
     struct hyd_plan_input counted;
     struct hyd_plan_out out = {.in = &in->plan.in, .choice = &in->plan.choice};
@@ -121,6 +122,7 @@ static hyd_status plan_and_show(struct input *in, struct hyd_error *err)
     if (st == HYD_OK) {
         out.counted = &counted;
         out.cells_table = in->cells_table;
+        out.source = hyd_lengths_source(&list, source);
         st = show(in, &out, err);
     }
     if (arena.alloc != NULL) {

@@ -296,3 +296,12 @@ const char *hyd_text_count(uint64_t count, char text[HYD_TEXT_BYTES])
     text[used] = '\0';
     return text;
 }
+
+const char *hyd_text_things(uint64_t count, const char *thing,
+                            char text[HYD_TEXT_BYTES])
+{
+    const size_t n = strlen(hyd_text_count(count, text));
+
+    (void)snprintf(text + n, HYD_TEXT_BYTES - n, " %s%s", thing, count == 1 ? "" : "s");
+    return text;
+}

@@ -67,4 +67,8 @@ const char *hyd_text_seconds(double seconds, char text[HYD_TEXT_BYTES]);
 /* A count with thousands apart: "24,857,510"; returns text[]. */
 const char *hyd_text_count(uint64_t count, char text[HYD_TEXT_BYTES]);
 
+/* A count of things: "1 group", "2,000 groups"; returns text[]. */
+const char *hyd_text_things(uint64_t count, const char *thing,
+                            char text[HYD_TEXT_BYTES]);
+
 #endif

@@ -2,6 +2,7 @@
 #include "scheduler/cli/lengths/lengths.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,6 +80,24 @@ hyd_status hyd_lengths_add(struct hyd_lengths *list, uint32_t length_tokens,
     }
     list->n++;
     return HYD_OK;
+}
+
+const char *hyd_lengths_source(const struct hyd_lengths *list,
+                               char text[HYD_LENGTHS_SOURCE_BYTES])
+{
+    int n = 0;
+
+    text[0] = '\0';
+    if (list->field[0] != '\0') {
+        n = snprintf(text, HYD_LENGTHS_SOURCE_BYTES, "%s, field %s", list->format,
+                     list->field);
+    }
+    if (list->n_estimated > 0 && n >= 0 && n < HYD_LENGTHS_SOURCE_BYTES) {
+        (void)snprintf(text + n, (size_t)(HYD_LENGTHS_SOURCE_BYTES - n),
+                       "%stokens of %zu estimated from bytes", n > 0 ? ", " : "",
+                       list->n_estimated);
+    }
+    return text;
 }
 
 hyd_status hyd_lengths_sample(struct hyd_lengths *list, size_t n_keep, uint64_t seed,

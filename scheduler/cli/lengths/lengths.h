@@ -46,6 +46,13 @@ HYD_MUST_CHECK hyd_status hyd_lengths_add(struct hyd_lengths *list,
                                           uint32_t length_tokens, double extra_work_s,
                                           struct hyd_error *err);
 
+enum { HYD_LENGTHS_SOURCE_BYTES = 192 };
+
+/* What a reader should know of where the lengths are from, as "csv, field seq_len" or
+ * that tokens are estimates; "" for plain numbers. Returns text[]. */
+const char *hyd_lengths_source(const struct hyd_lengths *list,
+                               char text[HYD_LENGTHS_SOURCE_BYTES]);
+
 /* Keep n_keep entries drawn without replacement, in drawn order. */
 HYD_MUST_CHECK hyd_status hyd_lengths_sample(struct hyd_lengths *list, size_t n_keep,
                                              uint64_t seed, struct hyd_error *err);

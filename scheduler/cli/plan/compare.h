@@ -61,6 +61,7 @@ struct hyd_compare_in {
     size_t n_policies;
     bool one_order; /* only in->options.order */
     bool tune_caps;
+    const char *source; /* of the lengths, for people; NULL or "": nothing to say */
 };
 
 HYD_MUST_CHECK hyd_status hyd_compare_run(struct hyd_cli *cli,

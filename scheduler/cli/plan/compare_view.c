@@ -312,16 +312,18 @@ static void print_head(const struct view *in)
 {
     const struct hyd_plan_input *input = in->compare->in;
     FILE *out = in->cli->out;
+    const bool source = in->compare->source != NULL && in->compare->source[0] != '\0';
     char stages[HYD_TEXT_BYTES];
     char a[HYD_TEXT_BYTES];
 
     hyd_plan_stages_text(&input->pool, stages, sizeof stages);
     (void)fprintf(out,
-                  "%s sequences on %" PRIu32 " ranks, cap %" PRIu32 ", pp %" PRIu32
+                  "%s%s%s%s on %" PRIu32 " ranks, cap %" PRIu32 ", pp %" PRIu32
                   "%s\npredicted, scope %s; one cost model for all; ",
-                  hyd_text_count(input->batch.n_seqs, a), input->pool.n_ranks,
-                  input->limits.cap_tokens, input->pool.pp, stages,
-                  hyd_cost_scope_name(in->scope));
+                  hyd_text_things(input->batch.n_seqs, "sequence", a),
+                  source ? " (" : "", source ? in->compare->source : "",
+                  source ? ")" : "", input->pool.n_ranks, input->limits.cap_tokens,
+                  input->pool.pp, stages, hyd_cost_scope_name(in->scope));
     (void)fprintf(out, in->compare->one_order ? "order as asked for\n\n"
                                               : "each policy at its best order\n\n");
 }

@@ -36,6 +36,7 @@ struct hyd_plan_out {
     const struct hyd_plan *plan;
     struct hyd_plan_measured measured;
     bool cells_table; /* add tokens and seconds of each cell */
+    const char *source; /* of the lengths, for people; NULL or "": nothing to say */
 };
 
 /* A new document, or NULL on no memory. */

@@ -2,6 +2,7 @@
 #include "scheduler/cli/plan/plan_view.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 #include "scheduler/cli/plan/plan_args.h"
 #include "scheduler/cli/plan/plan_lists.h"
@@ -26,15 +27,18 @@ static void view_input(const struct hyd_cli *cli, const struct hyd_plan_out *out
         tokens += l;
         longest = l > longest ? l : longest;
     }
-    (void)fprintf(
-        cli->out, "input         %s sequences, %s tokens, longest %" PRIu32 "\n",
-        hyd_text_count(in->batch.n_seqs, a), hyd_text_count(tokens, b), longest);
+    (void)fprintf(cli->out, "input         %s, %s, longest %" PRIu32 "\n",
+                  hyd_text_things(in->batch.n_seqs, "sequence", a),
+                  hyd_text_things(tokens, "token", b), longest);
+    if (out->source != NULL && out->source[0] != '\0') {
+        (void)fprintf(cli->out, "read as       %s\n", out->source);
+    }
     hyd_plan_stages_text(&in->pool, line, sizeof line);
     (void)fprintf(cli->out,
-                  "pool          %" PRIu32 " ranks, %" PRIu32 " a node, cap %" PRIu32
+                  "pool          %s, %" PRIu32 " a node, cap %" PRIu32
                   " tokens, tp %" PRIu32 ", pp %" PRIu32 "%s, vpp %" PRIu32 ", %s\n",
-                  in->pool.n_ranks, in->pool.ranks_per_node, in->limits.cap_tokens,
-                  in->pool.tp, in->pool.pp, line, in->pool.vpp,
+                  hyd_text_things(in->pool.n_ranks, "rank", a), in->pool.ranks_per_node,
+                  in->limits.cap_tokens, in->pool.tp, in->pool.pp, line, in->pool.vpp,
                   in->pass == HYD_PASS_TRAIN ? "train" : "forward");
     hyd_plan_args_text(in, policy, line, sizeof line);
     (void)fprintf(cli->out, "policy        %s%s%s\n", in->policy,
@@ -70,16 +74,16 @@ static void view_step(const struct hyd_cli *cli, const struct hyd_figures *f)
     }
     (void)fprintf(cli->out, ", lower bound %s\n",
                   hyd_text_seconds(f->lower_bound_s, c));
-    (void)fprintf(cli->out,
-                  "tokens        most %.0f, mean %.0f a cell; %" PRIu32 " empty cells",
-                  f->max_tokens, f->mean_tokens, f->empty_cells);
+    (void)fprintf(cli->out, "tokens        most %.0f, mean %.0f a cell; %s",
+                  f->max_tokens, f->mean_tokens,
+                  hyd_text_things(f->empty_cells, "empty cell", a));
     if (f->over_cap_cells > 0) {
         (void)fprintf(cli->out, ", %" PRIu32 " ABOVE THE CAP", f->over_cap_cells);
     }
     (void)fprintf(cli->out,
                   "\nstep          %s predicted; %.1f %% above its bound of %s; "
                   "flow-shop reference %s\n",
-                  hyd_text_seconds(f->step_s, a), 100 * f->gap,
+                  hyd_text_seconds(f->step_s, a), 100 * fmax(f->gap, 0),
                   hyd_text_seconds(f->step_bound_s, b),
                   hyd_text_seconds(f->step_reference_s, c));
     (void)fprintf(cli->out,
@@ -101,12 +105,16 @@ hyd_status hyd_plan_view_figures(const struct hyd_cli *cli,
 {
     const struct hyd_plan *plan = out->plan;
     char cpu[HYD_TEXT_BYTES];
+    char groups[HYD_TEXT_BYTES];
+    char shapes[HYD_TEXT_BYTES];
 
     view_input(cli, out);
     (void)fprintf(cli->out,
-                  "plan          %" PRIu32 " microbatches, %" PRIu32 " groups, %" PRIu32
-                  " shapes, fingerprint %016" PRIx64 ", proved\n",
-                  plan->n_microbatches, plan->n_groups, plan->figures.distinct_shapes,
+                  "plan          %" PRIu32
+                  " microbatch%s, %s, %s, fingerprint %016" PRIx64 ", proved\n",
+                  plan->n_microbatches, plan->n_microbatches == 1 ? "" : "es",
+                  hyd_text_things(plan->n_groups, "group", groups),
+                  hyd_text_things(plan->figures.distinct_shapes, "shape", shapes),
                   plan->fingerprint);
     view_step(cli, &plan->figures);
     (void)fprintf(cli->out, "planned in    %s of CPU (measured)\n\n",

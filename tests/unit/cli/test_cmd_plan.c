@@ -51,6 +51,36 @@ static void expect_error(const char *more, int code, const char *want)
     hyd_cli_result_release(&r);
 }
 
+/* Lengths that are guesses, or one column of many, are called so. */
+static void plan_says_what_was_read(void **state)
+{
+    static const char table[] = "id,length,other\n1,900,2\n2,500,3\n";
+    static const char note[] = "a text of some words, not a length";
+    char path[HYD_CLI_FILE_BYTES];
+    struct hyd_cli_result r;
+
+    (void)state;
+    hyd_cli_file_make(folder, "table.csv", table, sizeof table - 1, path);
+    r = run("plan", path, "--ranks 4 --cap 1K");
+    assert_non_null(strstr(r.out, "\nread as       csv, field length\n"));
+    hyd_cli_result_release(&r);
+    hyd_cli_file_make(folder, "note", note, sizeof note - 1, path);
+    r = run("plan", path, "--ranks 4 --cap 1K");
+    assert_non_null(strstr(r.out, "1 sequence, 9 tokens, longest 9\n"
+                                  "read as       tokens of 1 estimated from bytes\n"));
+    hyd_cli_result_release(&r);
+    r = run("compare", path, "--ranks 4 --cap 1K");
+    assert_int_equal(strncmp(r.out,
+                             "1 sequence (tokens of 1 estimated from bytes) on 4 "
+                             "ranks, cap 1024, pp 1\n",
+                             70),
+                     0);
+    hyd_cli_result_release(&r);
+    r = run("plan", lengths, "--ranks 4 --cap 1K");
+    assert_null(strstr(r.out, "read as"));
+    hyd_cli_result_release(&r);
+}
+
 static void options_that_do_not_fit_say_what_would(void **state)
 {
     (void)state;
@@ -338,6 +368,7 @@ static void policies_lists_every_policy_and_option(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plan_says_what_was_read),
         cmocka_unit_test(options_that_do_not_fit_say_what_would),
         cmocka_unit_test(a_sequence_that_fits_nowhere_has_no_answer),
         cmocka_unit_test(unknown_policies_list_the_known_ones),

@@ -118,6 +118,9 @@ static void texts_are_short_and_carry_units(void **state)
     assert_string_equal(hyd_text_count(0, text), "0");
     assert_string_equal(hyd_text_count(999, text), "999");
     assert_string_equal(hyd_text_count(24857510, text), "24,857,510");
+    assert_string_equal(hyd_text_things(1, "group", text), "1 group");
+    assert_string_equal(hyd_text_things(2000, "group", text), "2,000 groups");
+    assert_string_equal(hyd_text_things(0, "group", text), "0 groups");
     assert_string_equal(hyd_text_bar(&cli, 1, 2, 10, bar), "#####");
     assert_string_equal(hyd_text_bar(&cli, 0, 2, 10, bar), "");
     assert_string_equal(hyd_text_bar(&cli, 1, 1000, 10, bar), "#");

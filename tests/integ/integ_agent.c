@@ -319,5 +319,6 @@ int main(void)
         TEST(an_unusable_step_fails_alone),
     };
 
+    hyd_test_choose();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

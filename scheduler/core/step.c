@@ -23,6 +23,8 @@ struct hyd_step_config hyd_step_config_default(void)
         .step_min_ms = 10000,
         .lost_min_ms = 3000,
         .settle_ms = 1000,
+        .max_misses = 3,
+        .pardon_ms = 600000,
     };
 }
 
@@ -105,6 +107,7 @@ static hyd_status submit(struct hyd_step_machine *m, uint64_t now_ms,
     char missing[HYD_STEP_REASON_BYTES];
     struct hyd_step_record *rec = NULL;
     struct hyd_step_update *up = NULL;
+    uint32_t world = 0;
     hyd_status st = known_step(m, ev, ret_repeat, err);
 
     if (st != HYD_OK || *ret_repeat) {
@@ -129,14 +132,16 @@ static hyd_status submit(struct hyd_step_machine *m, uint64_t now_ms,
     if (st != HYD_OK) {
         return st;
     }
+    /* The whole pool, but for what is shut out of it. */
+    world = m->shut_ranks > 0 ? hyd_step_choose_full(m) : 0;
     rec->key = ev->key;
     rec->plan_id = ++m->n_plans;
-    rec->asked_ranks = m->config.n_ranks;
+    rec->asked_ranks = world > 0 ? world : m->config.n_ranks;
     rec->wait_until_ms = now_ms + m->config.wait_members_ms;
     up = hyd_step_push(m, HYD_STEP_UP_PLAN);
     up->step = rec->step;
     up->plan_id = rec->plan_id;
-    up->n_ranks = m->config.n_ranks;
+    up->n_ranks = rec->asked_ranks;
     hyd_step_forget_old(m);
     return HYD_OK;
 }
@@ -284,6 +289,7 @@ static void agent_event(struct hyd_step_machine *m, uint64_t now_ms,
         agent->draining = true;
         break;
     case HYD_STEP_EV_ATTACH:
+    case HYD_STEP_EV_READMIT:
     case HYD_STEP_EV_SUBMIT:
     case HYD_STEP_EV_PLANNED:
     case HYD_STEP_EV_UNPLANNED:
@@ -304,6 +310,7 @@ hyd_status hyd_step_handle(struct hyd_step_machine *m, uint64_t now_ms,
     hyd_status st = HYD_OK;
 
     m->n_updates = 0;
+    m->now_ms = now_ms;
     switch (ev->kind) {
     case HYD_STEP_EV_ATTACH:
         st = hyd_step_attach(m, now_ms, ev, err);
@@ -315,6 +322,9 @@ hyd_status hyd_step_handle(struct hyd_step_machine *m, uint64_t now_ms,
     case HYD_STEP_EV_DETACH:
     case HYD_STEP_EV_DRAIN:
         agent_event(m, now_ms, ev);
+        break;
+    case HYD_STEP_EV_READMIT:
+        hyd_step_readmit(m, ev->node);
         break;
     case HYD_STEP_EV_SUBMIT:
         st = submit(m, now_ms, ev, &repeat, err);

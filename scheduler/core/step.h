@@ -12,6 +12,8 @@
  *          an epoch as soon as it is there. Fewer ranks form one only for a step that
  *          was already accepted: at once when it was running, else after its wait for
  *          members. Agents that join while a step runs take part from the next one.
+ *          A node that missed max_misses epochs in a row is shut out where the job may
+ *          shrink: the pool counts as full without it, until it is let in again.
  * Units    _ms milliseconds of one monotonic clock, never running backwards.
  * Errors   only SUBMIT, REPORTED and ATTACH are refused, with the status that the caller
  *          should see:
@@ -46,6 +48,7 @@ enum {
     HYD_STEP_NODE_BYTES = 64,
     HYD_STEP_TRANSPORT_BYTES = 16,
     HYD_STEP_REASON_BYTES = 192,
+    HYD_STEP_MAX_MISSING = 32, /* ranks that an agent names as out of its reach */
 };
 
 enum hyd_step_state {
@@ -78,6 +81,9 @@ struct hyd_step_config {
     uint64_t step_min_ms; /* step deadline: at least this, or 10 * predicted */
     uint64_t lost_min_ms; /* lost: 3 heartbeats and at least this without a word */
     uint64_t settle_ms; /* a smaller pool waits so long after an agent attached */
+    uint32_t min_ranks; /* no pool smaller than this runs a step; 0: any may */
+    uint32_t max_misses; /* epochs in a row until a node is shut out; 0: never */
+    uint64_t pardon_ms; /* then it may try again, each time after twice as long */
 };
 
 /* Values of ARCHITECTURE; ranks and run are left for the caller. */
@@ -91,6 +97,7 @@ enum hyd_step_event_kind {
     HYD_STEP_EV_REPORT,
     HYD_STEP_EV_DETACH, /* the stream ended, or Leaving */
     HYD_STEP_EV_DRAIN, /* take the agent out after the step that runs */
+    HYD_STEP_EV_READMIT, /* node: what it missed is forgotten */
     HYD_STEP_EV_SUBMIT,
     HYD_STEP_EV_PLANNED, /* a plan is proved and durable */
     HYD_STEP_EV_UNPLANNED, /* there is no plan */
@@ -107,7 +114,7 @@ struct hyd_step_event {
     /* ATTACH, ADDRESS, READY, BEAT, REPORT, DETACH, DRAIN: a slot chosen by the shell,
      * small, free until ATTACH succeeds and after DETACH or an update that drops it. */
     uint32_t agent;
-    /* ATTACH */
+    /* ATTACH, READMIT */
     const char *node;
     const char *transport;
     uint32_t n_ranks;
@@ -119,6 +126,9 @@ struct hyd_step_event {
     uint32_t rank; /* ADDRESS: world rank */
     const uint64_t *progress; /* BEAT: [n_progress], one a local rank */
     size_t n_progress;
+    const uint32_t
+        *missing; /* BEAT: [n_missing] world ranks that it cannot reach yet */
+    size_t n_missing;
     /* REPORT, SUBMIT, PLANNED, UNPLANNED, REPORTED, RESTORE */
     uint64_t step;
     bool failed; /* REPORT */
@@ -141,6 +151,8 @@ enum hyd_step_update_kind {
     HYD_STEP_UP_LATE, /* agent: its report is refused; tell it if `epoch` is over */
     HYD_STEP_UP_DRAIN, /* agent: Drain */
     HYD_STEP_UP_DROP, /* agent is forgotten: end its stream, it may attach again */
+    HYD_STEP_UP_SHUT, /* a node is shut out; reason names it */
+    HYD_STEP_UP_READMIT, /* a node may try again; reason names it */
     HYD_STEP_UP_PLAN, /* plan `step` for n_ranks; answer with plan_id */
     HYD_STEP_UP_STATE, /* step entered `state`; FAILED: status and reason */
     HYD_STEP_UP_FORGET, /* step is no longer remembered */
@@ -169,8 +181,9 @@ struct hyd_step_agent {
     uint32_t first_rank; /* in the current epoch, when member */
     bool member; /* of the current epoch */
     bool incumbent; /* of the last epoch */
-    uint32_t
-        misses; /* epochs that its node did not get ready for, since the last one it did */
+    uint32_t misses; /* of its node: epochs in a row that it did not get ready for */
+    uint32_t n_suspect; /* ditto, in which a peer could not reach it, or it a peer */
+    bool shut; /* its node is shut out */
     bool ready;
     bool reported; /* the step that runs */
     bool draining;
@@ -182,9 +195,12 @@ struct hyd_step_agent {
     uint64_t *progress; /* [n_ranks] */
     uint64_t *moved_ms; /* [n_ranks] */
     bool *addressed; /* [n_ranks] */
-    /* Scratch of choosing members. */
+    uint32_t missing[HYD_STEP_MAX_MISSING]; /* as it said last, in this epoch */
+    uint32_t n_missing;
+    /* Scratch of choosing members and of finding who is to blame. */
     bool chosen;
     uint32_t next_first_rank;
+    uint32_t n_broken; /* links */
 };
 
 struct hyd_step_record {
@@ -252,6 +268,10 @@ uint32_t hyd_step_world(const struct hyd_step_machine *machine);
 /* Whether the attached agents fill the pool; else the missing ranks as text. */
 bool hyd_step_complete(struct hyd_step_machine *machine, char *ret_missing,
                        size_t missing_bytes);
+
+/* Nodes that are shut out: the i-th one's name and why, or NULL. */
+const char *hyd_step_shut_node(const struct hyd_step_machine *machine, uint32_t i,
+                               const char **ret_reason, uint32_t *ret_n_ranks);
 
 bool hyd_step_closed(const struct hyd_step_machine *machine);
 

@@ -4,8 +4,8 @@
  * Nodes that missed fewer epochs are preferred, so that a spare replaces one that attaches
  * again and again but cannot join; among them members of the last epoch; then the order is
  * that of the fixed first ranks and of the node names. An agent that does not fit into what
- * is left of the pool is passed over and stays a spare. This is greedy: agents of mixed sizes may leave a
- * pool short that another choice would fill. Fleets have nodes of one size.
+ * is left of the pool is passed over and stays a spare. This is greedy: agents of mixed sizes
+ * may leave a pool short that another choice would fill. Fleets have nodes of one size.
  */
 #include "scheduler/core/step_impl.h"
 
@@ -22,7 +22,7 @@ static void mark_some(struct hyd_step_machine *m, uint32_t misses, bool incumben
         struct hyd_step_agent *agent = m->agent[m->order[i]];
 
         if (agent->misses == misses && agent->incumbent == incumbent &&
-            !agent->draining && agent->n_ranks <= *left) {
+            !agent->draining && !agent->shut && agent->n_ranks <= *left) {
             agent->chosen = true;
             *left -= agent->n_ranks;
         }
@@ -120,6 +120,20 @@ uint32_t hyd_step_choose(struct hyd_step_machine *m, bool full)
     return world;
 }
 
+uint32_t hyd_step_choose_full(struct hyd_step_machine *m)
+{
+    uint32_t world = hyd_step_choose(m, true);
+
+    if (world == m->config.n_ranks) {
+        return world;
+    }
+    if (m->shut_ranks == 0) {
+        return 0;
+    }
+    world = hyd_step_choose(m, false);
+    return world >= hyd_step_wanted(m) ? world : 0;
+}
+
 /* The chosen agent with the least first rank that is at least `from`. */
 static const struct hyd_step_agent *next_block(const struct hyd_step_machine *m,
                                                uint32_t from)
@@ -141,13 +155,15 @@ bool hyd_step_complete(struct hyd_step_machine *m, char *ret_missing,
                        size_t missing_bytes)
 {
     const uint32_t n_ranks = m->config.n_ranks;
-    const uint32_t world = hyd_step_choose(m, true);
+    const bool full = hyd_step_choose_full(m) > 0;
+    uint32_t world = 0;
     uint32_t cursor = 0;
     size_t at = 0;
 
-    if (world == n_ranks) {
+    if (full) {
         return true;
     }
+    world = hyd_step_choose(m, true);
     at = (size_t)snprintf(ret_missing, missing_bytes,
                           "%u of %u ranks are missing:", n_ranks - world, n_ranks);
     for (int shown = 0; cursor < n_ranks && at + 32 < missing_bytes; shown++) {
@@ -187,9 +203,15 @@ void hyd_step_begin_epoch(struct hyd_step_machine *m, uint64_t now_ms, uint32_t 
         agent->ready = false;
         agent->reported = false;
         agent->n_addresses = 0;
+        agent->n_missing = 0;
         memset(agent->addressed, 0, agent->n_ranks * sizeof *agent->addressed);
     }
     hyd_step_push(m, HYD_STEP_UP_WELCOME)->n_ranks = world;
+}
+
+bool hyd_step_forming(const struct hyd_step_machine *m)
+{
+    return m->phase == HYD_EPOCH_ADDRESSES || m->phase == HYD_EPOCH_CONNECTING;
 }
 
 void hyd_step_break_epoch(struct hyd_step_machine *m)

@@ -4,7 +4,8 @@
  * What     step.c: entry, steps coming in. step_record.c: records of steps
  *          and the list of updates. step_view.c: what the shell may see.
  *          step_members.c: who is in,
- *          who is lost. step_epoch.c: how ranks are numbered, the phases of an epoch.
+ *          who is lost. step_blame.c: who could not join an epoch, and is shut out.
+ *          step_epoch.c: how ranks are numbered, the phases of an epoch.
  *          step_run.c: which step runs next and how it ends.
  * Owns     see step.h.
  * Threads  one thread at a time.
@@ -16,13 +17,19 @@
 
 enum {
     HYD_STEP_SCAN_MS = 250, /* liveness and progress are looked at this often */
-    HYD_STEP_MISSES = 16, /* nodes that are remembered for it */
+    HYD_STEP_MISSES = 64, /* nodes that are remembered for it */
 };
 
-/* A node that was thrown out of an epoch, for when it attaches again. */
+/* A node that kept an epoch from getting ready, for when it attaches again. */
 struct hyd_step_miss {
-    char node[HYD_STEP_NODE_BYTES];
-    uint32_t n; /* 0: free */
+    char node[HYD_STEP_NODE_BYTES]; /* empty: free */
+    char reason[HYD_STEP_REASON_BYTES]; /* why it is shut out */
+    uint32_t n; /* epochs in a row that it is to blame for */
+    uint32_t n_suspect; /* epochs in a row in which it had a broken link */
+    uint32_t n_ranks;
+    uint32_t n_shut; /* times in a row that it was shut out */
+    bool shut;
+    uint64_t until_ms; /* shut: when it may try again */
 };
 
 struct hyd_step_machine {
@@ -32,6 +39,8 @@ struct hyd_step_machine {
     struct hyd_step_agent **agent; /* [n_slots], NULL: empty */
     uint32_t *order; /* [n_agents] slots: fixed ones by first rank, then by node */
     struct hyd_step_miss miss[HYD_STEP_MISSES];
+    uint32_t shut_ranks; /* of the nodes that are shut out */
+    uint64_t now_ms; /* of the event */
     uint64_t last_attach_ms;
     uint64_t missing_since_ms; /* the pool is not full since; UINT64_MAX: it is */
 
@@ -97,19 +106,39 @@ void hyd_step_beat(struct hyd_step_machine *m, uint64_t now_ms,
 /* Forget an agent; a step that runs on it is handled. */
 void hyd_step_lose(struct hyd_step_machine *m, uint32_t slot, const char *reason);
 void hyd_step_scan(struct hyd_step_machine *m, uint64_t now_ms);
-/* The members are ready: what they missed before is forgotten. */
-void hyd_step_forget_misses(struct hyd_step_machine *m);
 /* Say that a message belongs to an epoch or step that is over. */
 void hyd_step_late(struct hyd_step_machine *m, const struct hyd_step_event *ev);
+
+/* step_blame.c */
+/* What is remembered of an agent's node. */
+void hyd_step_recall(struct hyd_step_machine *m, struct hyd_step_agent *agent);
+/* An epoch did not come to be because of this agent, which is about to go. True when its
+ * node is shut out for it, so that the next epoch does not depend on it any more. */
+bool hyd_step_blame(struct hyd_step_machine *m, struct hyd_step_agent *agent,
+                    const char *reason);
+/* Mark as `chosen` whom the phase whose deadline is over waited for. */
+void hyd_step_find_guilty(struct hyd_step_machine *m);
+/* The members are ready: what they missed before is forgotten. */
+void hyd_step_forget_misses(struct hyd_step_machine *m);
+void hyd_step_readmit(struct hyd_step_machine *m, const char *node);
+/* Let those in whose time is up. */
+void hyd_step_pardon(struct hyd_step_machine *m);
+/* Ranks that a pool must have to count as full. */
+uint32_t hyd_step_wanted(const struct hyd_step_machine *m);
 
 /* step_epoch.c */
 void hyd_step_address(struct hyd_step_machine *m, uint64_t now_ms,
                       const struct hyd_step_event *ev);
 void hyd_step_ready(struct hyd_step_machine *m, const struct hyd_step_event *ev);
+/* An epoch has begun and its members are not ready yet. */
+bool hyd_step_forming(const struct hyd_step_machine *m);
 void hyd_step_break_epoch(struct hyd_step_machine *m);
 /* Choose members: the ranks they have; next_first_rank of each is set. full: number them
  * for the whole pool, with gaps, else without. */
 uint32_t hyd_step_choose(struct hyd_step_machine *m, bool full);
+/* The same for the pool as it should be: all ranks, or all but those that are shut out.
+ * 0: it is not full. */
+uint32_t hyd_step_choose_full(struct hyd_step_machine *m);
 /* With the members chosen last. */
 void hyd_step_begin_epoch(struct hyd_step_machine *m, uint64_t now_ms, uint32_t world);
 

@@ -96,53 +96,6 @@ static hyd_status check_others(const struct hyd_step_machine *m,
     return HYD_OK;
 }
 
-/* ---- nodes that cannot join ---- */
-
-static struct hyd_step_miss *find_miss(struct hyd_step_machine *m, const char *node)
-{
-    for (int i = 0; i < HYD_STEP_MISSES; i++) {
-        if (m->miss[i].n > 0 && strcmp(m->miss[i].node, node) == 0) {
-            return &m->miss[i];
-        }
-    }
-    return NULL;
-}
-
-/* When no place is free the one that missed least is forgotten. */
-static void note_miss(struct hyd_step_machine *m, const char *node)
-{
-    struct hyd_step_miss *miss = find_miss(m, node);
-
-    for (int i = 0; miss == NULL && i < HYD_STEP_MISSES; i++) {
-        miss = m->miss[i].n == 0 ? &m->miss[i] : NULL;
-    }
-    if (miss == NULL) {
-        miss = &m->miss[0];
-        for (int i = 1; i < HYD_STEP_MISSES; i++) {
-            miss = m->miss[i].n < miss->n ? &m->miss[i] : miss;
-        }
-        miss->n = 0;
-    }
-    if (miss->n == 0) {
-        (void)snprintf(miss->node, sizeof miss->node, "%s", node);
-    }
-    miss->n++;
-}
-
-void hyd_step_forget_misses(struct hyd_step_machine *m)
-{
-    for (uint32_t i = 0; i < m->n_agents; i++) {
-        struct hyd_step_agent *agent = m->agent[m->order[i]];
-        struct hyd_step_miss *miss =
-            agent->member && agent->misses > 0 ? find_miss(m, agent->node) : NULL;
-
-        if (miss != NULL) {
-            miss->n = 0;
-        }
-        agent->misses = agent->member ? 0 : agent->misses;
-    }
-}
-
 /* ---- coming ---- */
 
 /* One block holds the agent and its three arrays. */
@@ -152,7 +105,6 @@ static struct hyd_step_agent *make_agent(struct hyd_step_machine *m, uint64_t no
     const size_t n = ev->n_ranks;
     const size_t bytes =
         sizeof(struct hyd_step_agent) + n * (2 * sizeof(uint64_t) + sizeof(bool));
-    const struct hyd_step_miss *miss = find_miss(m, ev->node);
     struct hyd_step_agent *agent = hyd_alloc_zeroed(m->alloc, 1, bytes);
 
     if (agent == NULL) {
@@ -163,7 +115,7 @@ static struct hyd_step_agent *make_agent(struct hyd_step_machine *m, uint64_t no
     agent->addressed = (bool *)(agent->moved_ms + n);
     (void)snprintf(agent->node, sizeof agent->node, "%s", ev->node);
     (void)snprintf(agent->transport, sizeof agent->transport, "%s", ev->transport);
-    agent->misses = miss == NULL ? 0 : miss->n;
+    hyd_step_recall(m, agent);
     agent->n_ranks = ev->n_ranks;
     agent->fix_first_rank = ev->fix_first_rank;
     agent->fixed_first_rank = ev->fix_first_rank ? ev->first_rank : 0;
@@ -284,12 +236,18 @@ void hyd_step_lose(struct hyd_step_machine *m, uint32_t slot, const char *reason
     struct hyd_step_agent *agent = m->agent[slot];
     const bool was_member = agent->member;
     char text[HYD_STEP_REASON_BYTES];
+    bool shut = false;
+    bool again = false;
     uint32_t at = 0;
 
     if (was_member) {
         (void)snprintf(text, sizeof text, "node '%s' (ranks %u to %u) was lost: %.80s",
                        agent->node, agent->first_rank,
                        agent->first_rank + agent->n_ranks - 1, reason);
+    }
+    if (was_member && hyd_step_forming(m) && !agent->draining) {
+        shut = hyd_step_blame(m, agent, text);
+        again = agent->misses > 0;
     }
     while (m->order[at] != slot) {
         at++;
@@ -300,6 +258,10 @@ void hyd_step_lose(struct hyd_step_machine *m, uint32_t slot, const char *reason
     m->agent[slot] = NULL;
     if (was_member) {
         hyd_step_interrupt(m, text);
+    }
+    /* One that goes once is nobody's fault: fleets are restarted node by node. */
+    if (again && !shut) {
+        hyd_step_missed_epoch(m, text);
     }
 }
 
@@ -333,49 +295,46 @@ void hyd_step_beat(struct hyd_step_machine *m, uint64_t now_ms,
         }
     }
     /* A beat may be older than the assignment: only those of this epoch count. */
-    if (moved && agent->member && ev->epoch == m->epoch) {
+    if (!agent->member || ev->epoch != m->epoch) {
+        return;
+    }
+    if (moved) {
         hyd_step_moved(m);
+    }
+    agent->n_missing = 0;
+    for (size_t i = 0; i < ev->n_missing && i < HYD_STEP_MAX_MISSING; i++) {
+        agent->missing[agent->n_missing++] = ev->missing[i];
     }
 }
 
 /* Throw out agents that missed the deadline of the epoch's phase. */
 static void check_phase(struct hyd_step_machine *m, uint64_t now_ms)
 {
-    const enum hyd_epoch_phase phase = m->phase;
     char reason[HYD_STEP_REASON_BYTES];
+    char why[HYD_STEP_REASON_BYTES] = "";
+    bool shut = false;
 
-    if ((phase != HYD_EPOCH_ADDRESSES && phase != HYD_EPOCH_CONNECTING) ||
-        now_ms < m->phase_deadline_ms) {
+    if (!hyd_step_forming(m) || now_ms < m->phase_deadline_ms) {
         return;
     }
     (void)snprintf(reason, sizeof reason, "no %s of epoch %u within %llu ms",
-                   phase == HYD_EPOCH_ADDRESSES ? "address" : "ready", m->epoch,
-                   (unsigned long long)(phase == HYD_EPOCH_ADDRESSES
+                   m->phase == HYD_EPOCH_ADDRESSES ? "address" : "ready", m->epoch,
+                   (unsigned long long)(m->phase == HYD_EPOCH_ADDRESSES
                                             ? m->config.address_ms
                                             : m->config.connect_ms));
-    for (uint32_t slot = 0; slot < m->n_slots; slot++) {
-        struct hyd_step_agent *agent = m->agent[slot];
-        bool guilty = agent != NULL && agent->member;
-
-        if (guilty && phase == HYD_EPOCH_ADDRESSES) {
-            guilty = agent->n_addresses < agent->n_ranks;
-        } else if (guilty) {
-            guilty = !agent->ready;
-        }
-        if (guilty) {
-            /* Not yet lose(): the first one would end the epoch for the others. */
-            agent->chosen = true;
-        } else if (agent != NULL) {
-            agent->chosen = false;
-        }
-    }
+    hyd_step_find_guilty(m);
+    hyd_step_break_epoch(m);
     for (uint32_t slot = 0; slot < m->n_slots; slot++) {
         if (m->agent[slot] != NULL && m->agent[slot]->chosen) {
-            note_miss(m, m->agent[slot]->node);
+            (void)snprintf(why, sizeof why, "node '%s': %.110s", m->agent[slot]->node,
+                           reason);
+            shut = hyd_step_blame(m, m->agent[slot], reason) || shut;
             drop(m, slot, HYD_STEP_UP_DROP, reason);
         }
     }
-    hyd_step_missed_epoch(m, reason);
+    if (!shut) {
+        hyd_step_missed_epoch(m, why);
+    }
 }
 
 /* A scan that comes late means that the shell did not get to run: what agents said
@@ -414,5 +373,6 @@ void hyd_step_scan(struct hyd_step_machine *m, uint64_t now_ms)
     }
     check_phase(m, now_ms);
     hyd_step_check_progress(m, now_ms);
+    hyd_step_pardon(m);
     m->next_scan_ms = m->n_agents > 0 ? now_ms + HYD_STEP_SCAN_MS : UINT64_MAX;
 }

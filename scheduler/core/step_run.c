@@ -108,10 +108,28 @@ void hyd_step_moved(struct hyd_step_machine *m)
     }
 }
 
+/* Why a step is planned for fewer ranks than the pool has. */
+static void explain_world(const struct hyd_step_machine *m, struct hyd_step_update *up)
+{
+    const char *why = NULL;
+    uint32_t n_ranks = 0;
+
+    if (m->world == m->config.n_ranks) {
+        hyd_step_set_reason(up, "all %u ranks are there", m->world);
+    } else if (hyd_step_shut_node(m, 0, &why, &n_ranks) != NULL) {
+        hyd_step_set_reason(up, "%u of %u ranks: %.150s", m->world, m->config.n_ranks,
+                            why);
+    } else {
+        hyd_step_set_reason(up, "%u of %u ranks are there", m->world,
+                            m->config.n_ranks);
+    }
+}
+
 void hyd_step_report(struct hyd_step_machine *m, uint64_t now_ms,
                      const struct hyd_step_event *ev)
 {
     struct hyd_step_agent *agent = m->agent[ev->agent];
+    struct hyd_step_update *done = NULL;
     char reason[HYD_STEP_REASON_BYTES];
 
     if (!agent->member || ev->epoch != m->epoch || !m->in_flight ||
@@ -143,7 +161,10 @@ void hyd_step_report(struct hyd_step_machine *m, uint64_t now_ms,
         }
     }
     m->in_flight = false;
-    (void)hyd_step_enter(m, hyd_step_lookup(m, ev->step), HYD_STEP_DONE);
+    done = hyd_step_enter(m, hyd_step_lookup(m, ev->step), HYD_STEP_DONE);
+    if (m->world < m->config.n_ranks) {
+        explain_world(m, done);
+    }
 }
 
 /* When nothing moves, the rank that stopped first is named: the others wait for it. */
@@ -253,9 +274,13 @@ static uint64_t wait_until(const struct hyd_step_machine *m,
 static void fail_alone(struct hyd_step_machine *m, struct hyd_step_record *rec)
 {
     char missing[HYD_STEP_REASON_BYTES];
+    char text[HYD_STEP_REASON_BYTES];
 
     if (!hyd_step_complete(m, missing, sizeof missing)) {
-        hyd_step_fail(m, rec, HYD_ERR_UNAVAILABLE, missing);
+        (void)snprintf(text, sizeof text, "%.120s; the job wants at least %u", missing,
+                       m->config.min_ranks);
+        hyd_step_fail(m, rec, HYD_ERR_UNAVAILABLE,
+                      m->config.replan && m->config.min_ranks > 1 ? text : missing);
     }
 }
 
@@ -268,14 +293,14 @@ static bool make_do(struct hyd_step_machine *m, uint64_t now_ms,
     uint64_t until_ms = 0;
     uint32_t world = 0;
 
-    if (rec->attempts == 0) {
+    if (rec->attempts == 0 || !m->config.replan) {
         until_ms = wait_until(m, rec);
         if (now_ms < until_ms) {
             wake_at(m, until_ms);
             return false;
         }
     }
-    if (rec->attempts == 0 && !m->config.replan) {
+    if (!m->config.replan) {
         fail_alone(m, rec);
         return true;
     }
@@ -284,10 +309,10 @@ static bool make_do(struct hyd_step_machine *m, uint64_t now_ms,
         return false;
     }
     world = hyd_step_choose(m, false);
-    if (world > m->world) {
+    if (world > m->world && world >= m->config.min_ranks) {
         hyd_step_begin_epoch(m, now_ms, world);
     }
-    if (world > 0) {
+    if (world > 0 && world >= m->config.min_ranks) {
         return false;
     }
     until_ms =
@@ -320,7 +345,7 @@ static void run_head(struct hyd_step_machine *m, uint64_t now_ms,
         return;
     }
     if (rec->state != HYD_STEP_REPLANNED) {
-        (void)hyd_step_enter(m, rec, HYD_STEP_REPLANNED);
+        explain_world(m, hyd_step_enter(m, rec, HYD_STEP_REPLANNED));
     }
     rec->plan_id = ++m->n_plans;
     rec->asked_ranks = m->world;
@@ -333,7 +358,7 @@ static void run_head(struct hyd_step_machine *m, uint64_t now_ms,
 void hyd_step_advance(struct hyd_step_machine *m, uint64_t now_ms)
 {
     struct hyd_step_record *head = NULL;
-    bool full = false;
+    uint32_t full = 0; /* ranks */
 
     m->wake_ms = UINT64_MAX;
     if (!m->config.run_agents) {
@@ -345,8 +370,8 @@ void hyd_step_advance(struct hyd_step_machine *m, uint64_t now_ms)
     if (!m->in_flight) {
         send_drains(m, now_ms);
     }
-    full = hyd_step_choose(m, true) == m->config.n_ranks;
-    if (full) {
+    full = hyd_step_choose_full(m);
+    if (full > 0) {
         m->missing_since_ms = UINT64_MAX;
     } else if (m->missing_since_ms == UINT64_MAX) {
         m->missing_since_ms = now_ms;
@@ -354,11 +379,11 @@ void hyd_step_advance(struct hyd_step_machine *m, uint64_t now_ms)
     if (m->in_flight || m->stopped) {
         return;
     }
-    if (full && m->world < m->config.n_ranks) {
-        hyd_step_begin_epoch(m, now_ms, m->config.n_ranks);
+    if (full > m->world) {
+        hyd_step_begin_epoch(m, now_ms, full);
     }
     head = head_of(m);
-    while (!full && head != NULL && head->state != HYD_STEP_PLANNING &&
+    while (full == 0 && head != NULL && head->state != HYD_STEP_PLANNING &&
            make_do(m, now_ms, head)) {
         head = head_of(m);
     }

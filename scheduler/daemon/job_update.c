@@ -95,6 +95,7 @@ static void on_state(struct hyd_job *job, const struct hyd_step_update *up)
         break;
     case HYD_STEP_REPLANNED:
         hyd_job_drop_reports(job, step);
+        (void)snprintf(step->reason, sizeof step->reason, "%s", up->reason);
         break;
     case HYD_STEP_DONE:
     case HYD_STEP_FAILED:
@@ -165,6 +166,8 @@ static void on_agent(struct hyd_job *job, const struct hyd_step_update *up)
     case HYD_STEP_UP_MEMBERS:
     case HYD_STEP_UP_ASSIGN:
     case HYD_STEP_UP_ABORT:
+    case HYD_STEP_UP_SHUT:
+    case HYD_STEP_UP_READMIT:
     case HYD_STEP_UP_PLAN:
     case HYD_STEP_UP_STATE:
     case HYD_STEP_UP_FORGET:
@@ -188,6 +191,17 @@ static void carry_out_one(struct hyd_job *job, const struct hyd_step_update *up)
         break;
     case HYD_STEP_UP_ABORT:
         hyd_agents_send_abort(job, up);
+        break;
+    case HYD_STEP_UP_SHUT:
+        hyd_log_warn(job->service->config.log, "node shut out",
+                     "job=%s ranks=%" PRIu32 " why='%s'", hyd_job_name(job),
+                     up->n_ranks, up->reason);
+        hyd_daemon_count(job->service, HYD_DM_SHUT_OUT, hyd_job_name(job), NULL);
+        break;
+    case HYD_STEP_UP_READMIT:
+        hyd_log_info(job->service->config.log, "node let in again",
+                     "job=%s ranks=%" PRIu32 " why='%s'", hyd_job_name(job),
+                     up->n_ranks, up->reason);
         break;
     case HYD_STEP_UP_PLAN:
         on_plan(job, up);

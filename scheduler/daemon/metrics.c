@@ -49,6 +49,13 @@ const struct hyd_metric hyd_daemon_metric_table[HYD_DM_COUNT] = {
     [HYD_DM_LATE_MESSAGES] = {"hydra_late_reports_total",
                               "Reports of an epoch or step that was over.",
                               HYD_METRIC_COUNTER, {"job"}, {0}},
+    [HYD_DM_SHUT_OUT] = {"hydra_nodes_shut_out_total",
+                         "Times that a node was shut out of a job's pool because it could "
+                         "not join.",
+                         HYD_METRIC_COUNTER, {"job"}, {0}},
+    [HYD_DM_SHUT_RANKS] = {"hydra_shut_out_ranks",
+                           "Ranks of the nodes that are shut out now.",
+                           HYD_METRIC_GAUGE, {"job"}, {0}},
     [HYD_DM_PLANS] = {"hydra_plans_total", "Plans asked for, by outcome.",
                       HYD_METRIC_COUNTER, {"kind", "outcome"}, {0}},
     [HYD_DM_PLAN_CPU] = {"hydra_plan_cpu_seconds",
@@ -205,6 +212,15 @@ void hyd_daemon_count_call(void *ctx, const struct hyd_rpc_done *done)
 static void collect_job(struct hyd_service *service, const struct hyd_job *job)
 {
     const char *name = hyd_job_name(job);
+    const char *reason = NULL;
+    uint32_t n_ranks = 0;
+    uint32_t n_shut_ranks = 0;
+
+    for (uint32_t i = 0; hyd_step_shut_node(job->machine, i, &reason, &n_ranks) != NULL;
+         i++) {
+        n_shut_ranks += n_ranks;
+    }
+    set(service, HYD_DM_SHUT_RANKS, name, NULL, n_shut_ranks);
 
     set(service, HYD_DM_AGENTS, name, NULL, hyd_step_n_agents(job->machine));
     set(service, HYD_DM_POOL_RANKS, name, NULL, job->setup.input.pool.n_ranks);

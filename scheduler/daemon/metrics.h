@@ -28,6 +28,8 @@ enum hyd_daemon_metric {
     HYD_DM_STEP_WALL,
     HYD_DM_STEP_PREDICTED,
     HYD_DM_LATE_MESSAGES,
+    HYD_DM_SHUT_OUT,
+    HYD_DM_SHUT_RANKS,
     HYD_DM_PLANS,
     HYD_DM_PLAN_CPU,
     HYD_DM_PLAN_WALL,

@@ -165,6 +165,9 @@ static void carry_out_one(struct sim *sim, const struct hyd_step_update *up)
     case HYD_STEP_UP_DROP:
         release_slot(sim, up->agent, HYD_ERR_UNAVAILABLE);
         break;
+    case HYD_STEP_UP_SHUT:
+    case HYD_STEP_UP_READMIT:
+        break;
     case HYD_STEP_UP_PLAN:
         plan = sim_at(sim, sim->now + sim_between(sim, 0.0, 50.0), SIM_PLAN);
         plan->life = sim->sched_life;

@@ -48,6 +48,12 @@ static void note_update(struct step_rig *rig, const struct hyd_step_update *up)
     case HYD_STEP_UP_DROP:
         note(rig, "drop %u (%s); ", up->agent, up->reason);
         break;
+    case HYD_STEP_UP_SHUT:
+        note(rig, "shut (%s); ", up->reason);
+        break;
+    case HYD_STEP_UP_READMIT:
+        note(rig, "readmit (%s); ", up->reason);
+        break;
     case HYD_STEP_UP_PLAN:
         note(rig, "plan %llu for %u; ", step, up->n_ranks);
         break;

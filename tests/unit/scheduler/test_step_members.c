@@ -95,84 +95,6 @@ static void members_drops_an_agent_when_it_misses_a_phase(void **state)
     step_rig_stop(&rig);
 }
 
-/* All of an epoch answer but one, which comes back each time. */
-static void miss_an_epoch(struct step_rig *rig, uint32_t slot, const char *node)
-{
-    for (int i = 0; i < 10; i++) {
-        step_rig_pass(rig, 1000);
-        for (uint32_t k = 0; k < 3; k++) {
-            if (hyd_step_agent(rig->m, k) != NULL) {
-                step_rig_beat(rig, k, 0);
-            }
-        }
-    }
-    step_rig_tick(rig, 0);
-    step_rig_attach(rig, slot, node, 2);
-}
-
-static void members_prefers_a_spare_to_a_node_that_cannot_join(void **state)
-{
-    const struct hyd_step_config config = step_rig_config();
-    struct step_rig rig;
-
-    (void)state;
-    step_rig_start(&rig, &config);
-    step_rig_attach(&rig, 0, "a", 2);
-    step_rig_attach(&rig, 1, "b", 2);
-    step_rig_addresses(&rig, 0); /* epoch 1 of a and b: b does not answer */
-    miss_an_epoch(&rig, 1, "b");
-    step_rig_addresses(&rig, 0); /* epoch 2, nobody else is there */
-    miss_an_epoch(&rig, 1, "b");
-    assert_true(hyd_step_agent(rig.m, 1)->member);
-    step_rig_attach(&rig, 2, "c", 2); /* a spare */
-    step_rig_addresses(&rig, 0);
-    miss_an_epoch(&rig, 1, "b"); /* it came back at once, but c is in */
-    assert_true(hyd_step_agent(rig.m, 0)->member);
-    assert_true(hyd_step_agent(rig.m, 2)->member);
-    assert_false(hyd_step_agent(rig.m, 1)->member);
-    step_rig_addresses(&rig, 0);
-    step_rig_addresses(&rig, 2);
-    step_rig_ready(&rig, 0);
-    step_rig_ready(&rig, 2);
-    assert_int_equal(hyd_step_phase(rig.m), HYD_EPOCH_READY);
-    step_rig_detach(&rig, 2); /* without the spare it has its chance again */
-    assert_true(hyd_step_agent(rig.m, 1)->member);
-    assert_int_equal(hyd_step_agent(rig.m, 1)->misses, 3);
-    step_rig_addresses(&rig, 0);
-    step_rig_addresses(&rig, 1);
-    step_rig_ready(&rig, 0);
-    step_rig_ready(&rig, 1);
-    assert_int_equal(hyd_step_agent(rig.m, 1)->misses, 0); /* and used it */
-    step_rig_stop(&rig);
-}
-
-static void members_that_never_join_fail_the_step_that_waits(void **state)
-{
-    struct hyd_step_config config = step_rig_config();
-    struct step_rig rig;
-
-    (void)state;
-    config.max_attempts = 2;
-    step_rig_start_ready(&rig, &config);
-    step_rig_submit(&rig, 1, 7);
-    step_rig_detach(&rig, 1); /* while it is planned */
-    step_rig_attach(&rig, 1, "b", 2);
-    step_rig_planned(&rig, 1, 4);
-    step_rig_addresses(&rig, 0);
-    miss_an_epoch(&rig, 1, "b");
-    assert_null(strstr(rig.said, "failed"));
-    step_rig_addresses(&rig, 0);
-    for (int i = 0; i < 10; i++) {
-        step_rig_pass(&rig, 1000);
-        step_rig_beat(&rig, 0, 0);
-        step_rig_beat(&rig, 1, 0);
-    }
-    step_rig_tick(&rig, 0);
-    assert_non_null(strstr(rig.said, "1 failed unavailable (given up after 2 runs and "
-                                     "epochs: no address of epoch 4 within 10000 ms)"));
-    step_rig_stop(&rig);
-}
-
 static void members_refuses_a_hello_when_it_does_not_suit(void **state)
 {
     const struct hyd_step_config config = step_rig_config();
@@ -330,8 +252,6 @@ int main(void)
         cmocka_unit_test(members_drops_an_agent_when_three_beats_are_missed),
         cmocka_unit_test(members_names_the_slow_rank_when_nothing_moves),
         cmocka_unit_test(members_drops_an_agent_when_it_misses_a_phase),
-        cmocka_unit_test(members_prefers_a_spare_to_a_node_that_cannot_join),
-        cmocka_unit_test(members_that_never_join_fail_the_step_that_waits),
         cmocka_unit_test(members_refuses_a_hello_when_it_does_not_suit),
         cmocka_unit_test(members_waits_for_every_rank_whose_address_is_empty_too),
         cmocka_unit_test(members_lets_a_successor_in_when_its_ghost_is_silent),

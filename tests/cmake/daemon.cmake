@@ -12,7 +12,7 @@ endforeach()
 hydra_add_script(integ settings integ/integ_settings.sh)
 hydra_add_script(integ log integ/integ_log.sh)
 
-add_library(hydra_test_sim STATIC lib/sim.c lib/sim_agent.c lib/sim_sched.c)
+add_library(hydra_test_sim STATIC lib/sim.c lib/sim_agent.c lib/sim_check.c lib/sim_sched.c)
 target_link_libraries(hydra_test_sim PUBLIC hydra_test hydra_sched hydra_agent_step)
 hydra_add_test(sim "" step LIBS hydra_test_sim)
 foreach(name journal journal_size)

@@ -319,11 +319,38 @@ static void run_until(struct sim *sim, double end_ms)
     sim->now = sim->now > end_ms ? sim->now : end_ms;
 }
 
-/* When all is well again, everything accepted has ended, and a new step works. */
-static void check_the_end(struct sim *sim)
+/* Whether the pool can be made of those that are not broken. */
+static bool can_go_on(const struct sim *sim)
 {
-    uint64_t step = 0;
+    const struct sim_config *c = sim->config;
+    const uint32_t left = (c->n_agents - c->n_broken) * c->ranks_per_agent;
 
+    return left >= sim->pool ||
+           (c->replan && left >= (c->min_ranks > 0 ? c->min_ranks : 1));
+}
+
+static void submit_last(struct sim *sim)
+{
+    const uint64_t step = ++sim->n_steps;
+    hyd_status st = HYD_OK;
+
+    sim->step[step - 1] = (struct sim_step){.step = step};
+    st = sim_sched_submit(sim, step);
+    /* A broken node that may try again can be away just now. */
+    for (int i = 0; i < 60 && st != HYD_OK && sim->config->n_broken > 0; i++) {
+        run_until(sim, sim->now + 1000.0);
+        st = sim_sched_submit(sim, step);
+    }
+    if (st != HYD_OK && can_go_on(sim)) {
+        sim_break(sim, "a healthy cluster takes no step");
+    }
+    if (st != HYD_OK) {
+        sim->n_steps--;
+    }
+}
+
+static void all_have_ended(struct sim *sim)
+{
     for (uint64_t k = 1; k <= sim->n_steps && sim->broken == NULL; k++) {
         const struct sim_step *s = &sim->step[k - 1];
 
@@ -332,20 +359,21 @@ static void check_the_end(struct sim *sim)
                       hyd_step_state_name(s->state));
         }
     }
-    if (sim->broken != NULL) {
-        return;
-    }
-    step = sim->n_steps + 1;
-    sim->step[step - 1] = (struct sim_step){.step = step};
-    sim->n_steps = step;
-    if (sim_sched_submit(sim, step) != HYD_OK) {
-        sim_break(sim, "a healthy cluster takes no step");
-        return;
-    }
-    run_until(sim, sim->now + 10000.0);
-    if (sim->broken == NULL && sim->step[step - 1].state != HYD_STEP_DONE) {
+}
+
+/* When all is well again, everything accepted has ended, and a new step works. */
+static void check_the_end(struct sim *sim)
+{
+    const uint64_t n_before = sim->n_steps;
+
+    all_have_ended(sim);
+    submit_last(sim);
+    run_until(sim, sim->now + (sim->config->n_broken == 0 ? 10000.0 : 90000.0));
+    all_have_ended(sim);
+    if (sim->broken == NULL && sim->n_steps > n_before && can_go_on(sim) &&
+        sim->step[n_before].state != HYD_STEP_DONE) {
         sim_break(sim, "a step in a healthy cluster is %s",
-                  hyd_step_state_name(sim->step[step - 1].state));
+                  hyd_step_state_name(sim->step[n_before].state));
     }
 }
 
@@ -413,6 +441,14 @@ struct sim_config sim_config_random(struct hyd_rng *rng)
     c.n_spares = hyd_rng_below(rng, 3) == 0 ? 1 : 0;
     c.replan = hyd_rng_below(rng, 3) != 0;
     c.wait_members_ms = hyd_rng_below(rng, 2) == 0 ? 0 : hyd_rng_below(rng, 20000);
+    if (hyd_rng_below(rng, 3) == 0) {
+        c.n_broken = 1 + (c.n_agents > 4 ? hyd_rng_below(rng, 2) : 0);
+        c.defect = (enum sim_defect)hyd_rng_below(rng, 3);
+    }
+    c.min_ranks =
+        hyd_rng_below(rng, 2) == 0
+            ? 0
+            : hyd_rng_below(rng, (c.n_agents - c.n_spares) * c.ranks_per_agent + 1);
     for (size_t i = 0; i < sizeof dice / sizeof *dice; i++) {
         *dice[i] = moods[hyd_rng_below(rng, 5)];
     }

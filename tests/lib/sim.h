@@ -14,8 +14,10 @@
  *          4 A finished step never changes. DONE needs a report of every member for that
  *            epoch and step, and no step is done twice.
  *          5 When the faults end, every accepted step is finished within a bounded time,
- *            and a new step runs to DONE.
+ *            and a new step runs to DONE: with broken nodes on the rest of the pool, where
+ *            the job may shrink that far, else it fails with a reason.
  *          6 The machine asks to be called again while it has something to wait for.
+ *          7 No epoch has fewer ranks than the job allows.
  * Units    milliseconds of simulated time.
  * Owns     everything, within sim_run.
  */
@@ -27,11 +29,20 @@
 
 #include "common/base/rng.h"
 
+enum sim_defect {
+    SIM_SILENT, /* its device never opens */
+    SIM_LEAVES, /* its device fails at once, and it leaves */
+    SIM_CUT_OFF, /* its peers and it cannot reach each other */
+};
+
 /* Chances are per mille, per message or per second, as named. */
 struct sim_config {
     uint32_t n_agents;
     uint32_t ranks_per_agent;
     uint32_t n_spares; /* of the agents: the pool is that much smaller */
+    uint32_t n_broken; /* of the agents: never ready for an epoch */
+    enum sim_defect defect; /* why */
+    uint32_t min_ranks; /* of a pool */
     uint32_t faults_ms; /* how long things go wrong */
     bool replan;
     uint32_t wait_members_ms;
@@ -64,6 +75,7 @@ struct sim_result {
     uint64_t n_failed;
     uint64_t n_replanned;
     uint64_t n_restarts;
+    uint64_t n_shut; /* nodes, times */
 };
 
 /* NULL when every invariant held; else what broke, in static storage. */

@@ -84,10 +84,37 @@ static void say(struct sim *sim, uint32_t agent, const struct hyd_agent_update *
     send(sim, agent, out);
 }
 
+bool sim_is_broken(const struct sim *sim, uint32_t agent, enum sim_defect defect)
+{
+    return sim->config->defect == defect && agent < sim->config->n_broken;
+}
+
+size_t sim_agent_missing(const struct sim *sim, uint32_t agent, uint32_t *ret_rank,
+                         size_t max)
+{
+    const bool cut_off = sim_is_broken(sim, agent, SIM_CUT_OFF);
+    size_t n = 0;
+
+    for (uint32_t slot = 0; sim->sched != NULL && slot < hyd_step_n_slots(sim->sched) &&
+                            n < max && sim->config->n_broken > 0;
+         slot++) {
+        const struct hyd_step_agent *other = hyd_step_agent(sim->sched, slot);
+        const uint32_t stream = sim->slot_stream[slot];
+
+        if (other != NULL && other->member && stream != SIM_NO_STREAM &&
+            sim->stream[stream].agent != agent &&
+            (cut_off || sim_is_broken(sim, sim->stream[stream].agent, SIM_CUT_OFF))) {
+            ret_rank[n++] = other->first_rank;
+        }
+    }
+    return n;
+}
+
 static void carry_out_one(struct sim *sim, uint32_t agent,
                           const struct hyd_agent_update *up)
 {
     struct sim_agent *a = &sim->agent[agent];
+    uint32_t missing = 0;
 
     switch (up->kind) {
     case HYD_AGENT_UP_ATTACH:
@@ -105,10 +132,16 @@ static void carry_out_one(struct sim *sim, uint32_t agent,
         }
         break;
     case HYD_AGENT_UP_OPEN:
-        ranks_later(sim, agent, HYD_AGENT_EV_OPENED, 200.0);
+        if (sim_is_broken(sim, agent, SIM_LEAVES)) {
+            ranks_later(sim, agent, HYD_AGENT_EV_FAILED, 200.0);
+        } else if (!sim_is_broken(sim, agent, SIM_SILENT)) {
+            ranks_later(sim, agent, HYD_AGENT_EV_OPENED, 200.0);
+        }
         break;
     case HYD_AGENT_UP_JOIN:
-        ranks_later(sim, agent, HYD_AGENT_EV_JOINED, 500.0);
+        if (sim_agent_missing(sim, agent, &missing, 1) == 0) {
+            ranks_later(sim, agent, HYD_AGENT_EV_JOINED, 500.0);
+        }
         break;
     case HYD_AGENT_UP_START:
         start_run(sim, agent, up);
@@ -190,6 +223,7 @@ void sim_agent_message(struct sim *sim, const struct sim_event *ev)
         in.heartbeat_ms = ev->number;
         if (ev->epoch > a->m.epoch) {
             a->first_rank = ev->rank;
+            a->world = ev->n_ranks;
         }
     }
     if (in.kind == HYD_AGENT_EV_ASSIGNMENT) {
@@ -204,11 +238,12 @@ void sim_agent_rank(struct sim *sim, const struct sim_event *ev)
         sim, ev->agent,
         (struct hyd_agent_event){.kind = (enum hyd_agent_event_kind)ev->message,
                                  .rank = ev->rank,
-                                 .generation = ev->generation});
+                                 .generation = ev->generation,
+                                 .status = HYD_ERR_INTERNAL});
 }
 
 /* All ranks of a run finish together: each needs every peer in the same epoch. */
-static bool peers_are_there(const struct sim *sim, uint32_t epoch)
+static bool peers_are_there(const struct sim *sim, uint32_t epoch, uint32_t world)
 {
     uint32_t n_ranks = 0;
 
@@ -221,7 +256,7 @@ static bool peers_are_there(const struct sim *sim, uint32_t epoch)
             n_ranks += a->m.config.n_ranks;
         }
     }
-    return n_ranks >= sim->pool;
+    return n_ranks >= world;
 }
 
 void sim_agent_run_ends(struct sim *sim, const struct sim_event *ev)
@@ -241,7 +276,8 @@ void sim_agent_run_ends(struct sim *sim, const struct sim_event *ev)
     if (ev->failed) {
         in.kind = HYD_AGENT_EV_FAILED;
         in.status = HYD_ERR_NO_MEMORY;
-    } else if (dead_peer && !peers_are_there(sim, ev->epoch) && sim_chance(sim, 500)) {
+    } else if (dead_peer && !peers_are_there(sim, ev->epoch, a->world) &&
+               sim_chance(sim, 500)) {
         /* A socket of a dead process is noticed; a frozen one only keeps us waiting. */
         in.kind = HYD_AGENT_EV_FAILED;
         in.status = HYD_ERR_UNAVAILABLE;

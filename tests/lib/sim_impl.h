@@ -1,6 +1,7 @@
 /*
  * sim_impl.h - inside of the simulated cluster: sim.c (time, network, faults),
- *              sim_sched.c (the scheduler's shell), sim_agent.c (the agents' shell).
+ *              sim_sched.c (the scheduler's shell), sim_agent.c (the agents' shell),
+ *              sim_check.c (the invariants).
  *
  * What     Messages are small records in a heap by time. A stream is one connection of an
  *          agent; what is sent on one that has ended is dropped.
@@ -72,6 +73,7 @@ struct sim_agent {
     double frozen_until;
     uint64_t progress;
     uint32_t first_rank; /* in its epoch */
+    uint32_t world; /* ditto */
 };
 
 struct sim_stream {
@@ -149,6 +151,8 @@ void sim_sched_tick(struct sim *sim);
 void sim_sched_drain(struct sim *sim, uint32_t slot);
 /* A new step, or the last one again; its status. */
 hyd_status sim_sched_submit(struct sim *sim, uint64_t step);
+
+/* sim_check.c */
 void sim_check(struct sim *sim);
 
 /* sim_agent.c */
@@ -158,5 +162,9 @@ void sim_agent_feed(struct sim *sim, uint32_t agent, struct hyd_agent_event ev);
 void sim_agent_message(struct sim *sim, const struct sim_event *ev);
 void sim_agent_rank(struct sim *sim, const struct sim_event *ev);
 void sim_agent_run_ends(struct sim *sim, const struct sim_event *ev);
+/* First ranks of the members that it cannot reach, in the epoch that it joins. */
+size_t sim_agent_missing(const struct sim *sim, uint32_t agent, uint32_t *ret_rank,
+                         size_t max);
+bool sim_is_broken(const struct sim *sim, uint32_t agent, enum sim_defect defect);
 
 #endif

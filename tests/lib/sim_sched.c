@@ -1,4 +1,4 @@
-/* sim_sched.c - the scheduler's shell in the simulated cluster, and the invariants. */
+/* sim_sched.c - the scheduler's shell in the simulated cluster. */
 #include <stdio.h>
 #include <string.h>
 
@@ -113,6 +113,9 @@ static void on_welcome(struct sim *sim, const struct hyd_step_update *up)
     if (up->epoch <= sim->last_epoch) {
         sim_break(sim, "epoch %u comes after %u", up->epoch, sim->last_epoch);
     }
+    if (up->n_ranks < (sim->config->replan ? sim->config->min_ranks : sim->pool)) {
+        sim_break(sim, "epoch %u has %u ranks", up->epoch, up->n_ranks);
+    }
     sim->last_epoch = up->epoch;
     sim->journal_epoch = up->epoch;
     sim->result.n_epochs++;
@@ -166,6 +169,8 @@ static void carry_out_one(struct sim *sim, const struct hyd_step_update *up)
         release_slot(sim, up->agent, HYD_ERR_UNAVAILABLE);
         break;
     case HYD_STEP_UP_SHUT:
+        sim->result.n_shut++;
+        break;
     case HYD_STEP_UP_READMIT:
         break;
     case HYD_STEP_UP_PLAN:
@@ -212,51 +217,6 @@ static hyd_status feed(struct sim *sim, struct hyd_step_event ev, bool *ret_repe
     return st;
 }
 
-/* ---- invariants ---- */
-
-static void check_ranks(struct sim *sim)
-{
-    const uint32_t world = hyd_step_world(sim->sched);
-    uint32_t n_members = 0;
-    bool taken[SIM_MAX_AGENTS * 8] = {false};
-
-    for (uint32_t slot = 0; slot < hyd_step_n_slots(sim->sched); slot++) {
-        const struct hyd_step_agent *agent = hyd_step_agent(sim->sched, slot);
-
-        if (agent == NULL || !agent->member) {
-            continue;
-        }
-        for (uint32_t k = 0; k < agent->n_ranks; k++) {
-            const uint32_t rank = agent->first_rank + k;
-
-            if (rank >= world || taken[rank]) {
-                sim_break(sim, "rank %u of %u is given twice or too high", rank, world);
-                return;
-            }
-            taken[rank] = true;
-            n_members++;
-        }
-    }
-    if (n_members != world) {
-        sim_break(sim, "%u of %u ranks have a member", n_members, world);
-    }
-}
-
-void sim_check(struct sim *sim)
-{
-    const uint64_t next = hyd_step_next_ms(sim->sched);
-    uint64_t running = 0;
-
-    check_ranks(sim);
-    if (hyd_step_in_flight(sim->sched, &running) &&
-        hyd_step_phase(sim->sched) != HYD_EPOCH_READY) {
-        sim_break(sim, "step %llu runs in no epoch", (unsigned long long)running);
-    }
-    if (next == UINT64_MAX && hyd_step_n_agents(sim->sched) > 0) {
-        sim_break(sim, "the machine does not want to be called again");
-    }
-}
-
 /* ---- what comes in ---- */
 
 void sim_sched_start(struct sim *sim)
@@ -268,6 +228,12 @@ void sim_sched_start(struct sim *sim)
     config.wait_members_ms = sim->config->wait_members_ms;
     config.max_ahead = 8;
     config.keep_steps = 16;
+    config.min_ranks = sim->config->min_ranks;
+    if (sim->config->n_broken > 0) {
+        config.address_ms = 2000;
+        config.connect_ms = 3000;
+        config.pardon_ms = 50000;
+    }
     if (hyd_step_create(hyd_alloc_system(), &config, sim->journal_epoch, &sim->sched) !=
         HYD_OK) {
         sim_break(sim, "no memory");
@@ -371,6 +337,7 @@ static void on_attached(struct sim *sim, struct sim_stream *stream,
                                 .reason = "simulated"};
     const uint64_t n_done = sim->result.n_done;
     uint64_t progress[8];
+    uint32_t missing[HYD_STEP_MAX_MISSING];
 
     switch ((enum sim_message)ev->message) {
     case SIM_HELLO:
@@ -387,6 +354,11 @@ static void on_attached(struct sim *sim, struct sim_stream *stream,
         in.n_progress = sim->config->ranks_per_agent;
         for (uint32_t k = 0; k < in.n_progress; k++) {
             progress[k] = ev->number;
+        }
+        in.missing = missing;
+        if (sim->agent[stream->agent].m.state == HYD_AGENT_JOINING) {
+            in.n_missing =
+                sim_agent_missing(sim, stream->agent, missing, HYD_STEP_MAX_MISSING);
         }
         break;
     case SIM_REPORT:
@@ -450,7 +422,8 @@ void sim_sched_plan(struct sim *sim, const struct sim_event *ev)
                                 .predicted_s = 0.2,
                                 .reason = "it does not fit"};
 
-    if (ev->n_ranks < sim->pool && sim_chance(sim, sim->config->unplanned)) {
+    if (sim->faults && ev->n_ranks < sim->pool &&
+        sim_chance(sim, sim->config->unplanned)) {
         in.kind = HYD_STEP_EV_UNPLANNED;
     } else if (rec != NULL && rec->plan_id == ev->number) {
         /* Durable before the machine, and through it anybody, hears of it. */

@@ -16,6 +16,7 @@ static void add(const struct sim_result *one)
     total.n_failed += one->n_failed;
     total.n_replanned += one->n_replanned;
     total.n_restarts += one->n_restarts;
+    total.n_shut += one->n_shut;
 }
 
 static const char *cluster_keeps_its_promises(struct hyd_rng *rng, void *ctx)
@@ -29,9 +30,11 @@ static const char *cluster_keeps_its_promises(struct hyd_rng *rng, void *ctx)
     broken = sim_run(&config, rng, &result);
     add(&result);
     if (broken != NULL) {
-        return hyd_prop_reason("%u agents of %u ranks, replan %d, wait %u ms: %s "
-                               "(HYDRA_TRACE=1 prints every event)",
-                               config.n_agents, config.ranks_per_agent, config.replan,
+        return hyd_prop_reason("%u agents of %u ranks, %u broken (%d), replan %d, at "
+                               "least %u, wait %u ms: %s (HYDRA_TRACE=1 prints every "
+                               "event)",
+                               config.n_agents, config.ranks_per_agent, config.n_broken,
+                               (int)config.defect, config.replan, config.min_ranks,
                                config.wait_members_ms, broken);
     }
     return NULL;
@@ -42,14 +45,16 @@ static void sim_keeps_every_invariant_under_faults(void **state)
     (void)state;
     hyd_prop_run("cluster_keeps_its_promises", 300, cluster_keeps_its_promises, NULL);
     printf("  %llu events, %llu epochs, %llu steps done, %llu failed, %llu run again, "
-           "%llu restarts\n",
+           "%llu restarts, %llu shut out\n",
            (unsigned long long)total.n_events, (unsigned long long)total.n_epochs,
            (unsigned long long)total.n_done, (unsigned long long)total.n_failed,
-           (unsigned long long)total.n_replanned, (unsigned long long)total.n_restarts);
+           (unsigned long long)total.n_replanned, (unsigned long long)total.n_restarts,
+           (unsigned long long)total.n_shut);
     if (getenv("HYDRA_SEED") == NULL) {
         /* A run in which nothing happened would hold every promise. */
         assert_true(total.n_done > 100 && total.n_failed > 10);
         assert_true(total.n_replanned > 10 && total.n_restarts > 10);
+        assert_true(total.n_shut > 10);
     }
 }
 
@@ -65,6 +70,31 @@ static void sim_finishes_every_step_when_nothing_goes_wrong(void **state)
     assert_int_equal(result.n_epochs, 1);
     assert_int_equal(result.n_failed, 0);
     assert_true(result.n_done > 10);
+}
+
+/* The rest of a pool works on, whatever is wrong with one node, without any other fault. */
+static void sim_goes_on_without_a_broken_node(void **state)
+{
+    static const enum sim_defect defects[] = {SIM_SILENT, SIM_LEAVES, SIM_CUT_OFF};
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        const struct sim_config config = {.n_agents = 6,
+                                          .ranks_per_agent = 2,
+                                          .n_broken = 1,
+                                          .defect = defects[i],
+                                          .faults_ms = 120000,
+                                          .replan = true};
+        struct hyd_rng rng = {1 + i};
+        struct sim_result result = {0};
+
+        assert_null(sim_run(&config, &rng, &result));
+        printf("  defect %zu: %llu epochs, %llu done, %llu failed, %llu shut out\n", i,
+               (unsigned long long)result.n_epochs, (unsigned long long)result.n_done,
+               (unsigned long long)result.n_failed, (unsigned long long)result.n_shut);
+        assert_int_equal(result.n_failed, 0);
+        assert_true(result.n_done > 10 && result.n_shut > 0);
+    }
 }
 
 static void sim_holds_for_five_hundred_agents(void **state)
@@ -92,6 +122,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sim_finishes_every_step_when_nothing_goes_wrong),
         cmocka_unit_test(sim_keeps_every_invariant_under_faults),
+        cmocka_unit_test(sim_goes_on_without_a_broken_node),
         cmocka_unit_test(sim_holds_for_five_hundred_agents),
     };
 

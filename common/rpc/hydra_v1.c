@@ -116,6 +116,13 @@ const struct hyd_rpc_spec hyd_rpc_drain_node = {
     .idempotent = true,
 };
 
+const struct hyd_rpc_spec hyd_rpc_readmit_node = {
+    .path = "/hydra.v1.Scheduler/ReadmitNode",
+    .request = &hydra__v1__readmit_node_request__descriptor,
+    .response = &hydra__v1__readmit_node_response__descriptor,
+    .idempotent = true,
+};
+
 const struct hyd_rpc_spec hyd_rpc_attach = {
     .path = "/hydra.v1.Workers/Attach",
     .kind = HYD_RPC_BIDI,
@@ -144,7 +151,7 @@ const struct hyd_rpc_spec *const hyd_rpc_specs[] = {
     &hyd_rpc_plan,           &hyd_rpc_report_step,  &hyd_rpc_get_plan,
     &hyd_rpc_list_steps,     &hyd_rpc_watch_steps,  &hyd_rpc_get_cost_model,
     &hyd_rpc_set_cost_model, &hyd_rpc_list_workers, &hyd_rpc_drain_node,
-    &hyd_rpc_attach,
+    &hyd_rpc_readmit_node,   &hyd_rpc_attach,
 };
 
 const size_t hyd_n_rpc_specs = sizeof hyd_rpc_specs / sizeof hyd_rpc_specs[0];

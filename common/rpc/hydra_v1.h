@@ -27,6 +27,7 @@ extern const struct hyd_rpc_spec hyd_rpc_get_cost_model;
 extern const struct hyd_rpc_spec hyd_rpc_set_cost_model;
 extern const struct hyd_rpc_spec hyd_rpc_list_workers;
 extern const struct hyd_rpc_spec hyd_rpc_drain_node;
+extern const struct hyd_rpc_spec hyd_rpc_readmit_node;
 extern const struct hyd_rpc_spec hyd_rpc_attach;
 
 /* grpc.health.v1; the server has it built in, tools ask it. */

@@ -16,6 +16,7 @@ enum key {
     KEY_DTYPE,
     KEY_LAYERS,
     KEY_WAIT,
+    KEY_MIN_RANKS,
     KEY_FORWARD_CAP,
     KEY_ADAPT,
     KEY_ALL,
@@ -80,6 +81,9 @@ static hyd_status parse_value(struct input *in, int key, const char *arg)
     case KEY_WAIT:
         return hyd_parse_u32("option '--wait-members'", arg, 0, 604800,
                              &job->wait_members_s, err);
+    case KEY_MIN_RANKS:
+        return hyd_parse_u32("option '--min-ranks'", arg, 1, HYD_MAX_RANKS,
+                             &job->min_ranks, err);
     default:
         return hyd_parse_tokens("option '--forward-cap'", arg, 1, HYD_MAX_LENGTH_TOKENS,
                                 &job->forward_cap_tokens, err);
@@ -103,6 +107,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_DTYPE:
     case KEY_LAYERS:
     case KEY_WAIT:
+    case KEY_MIN_RANKS:
     case KEY_FORWARD_CAP:
         return hyd_args_status(parse_value(in, key, arg));
     case ARGP_KEY_INIT:
@@ -137,6 +142,8 @@ static const struct argp_option open_options[] = {
     {"layers", KEY_LAYERS, "L", 0, "Attention layers that agents execute (1)", 0},
     {"wait-members", KEY_WAIT, "S", 0,
      "Seconds that steps wait for missing agents instead of failing (0)", 0},
+    {"min-ranks", KEY_MIN_RANKS, "R", 0,
+     "Run no step on fewer ranks when members are lost or cannot join (1)", 0},
     {"forward-cap", KEY_FORWARD_CAP, "TOKENS", 0, "Cap of forward passes (--cap)", 0},
     {"adapt", KEY_ADAPT, NULL, 0, "Refit the cost model from what was measured", 0},
     {0},

@@ -30,6 +30,7 @@ const struct hyd_command hyd_command_table[] = {
     {"workers", "[JOB]", "list the agents that are attached", hyd_cmd_workers},
     {"health", "[SERVICE]", "is the daemon serving? (for probes)", hyd_cmd_health},
     {"drain", "JOB NODE", "take a node's agents out of a job", hyd_cmd_drain},
+    {"readmit", "JOB NODE", "let a node in again that was shut out", hyd_cmd_readmit},
     {0},
 };
 

@@ -1,4 +1,4 @@
-/* cmd_workers.c - the agents that are attached, and taking a node out of a job. */
+/* cmd_workers.c - the agents of jobs, taking a node out of a job and letting it in again. */
 #include <inttypes.h>
 
 #include "common/rpc/json.h"
@@ -15,7 +15,7 @@ struct input {
     const char *job;
     const char *node;
     const char *reason;
-    bool drains;
+    bool wants_node;
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -34,13 +34,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             in->job = arg;
             return 0;
         }
-        if (in->drains && in->node == NULL) {
+        if (in->wants_node && in->node == NULL) {
             in->node = arg;
             return 0;
         }
-        return hyd_args_surplus(in->cli, arg, in->drains ? "JOB NODE" : "one JOB");
+        return hyd_args_surplus(in->cli, arg, in->wants_node ? "JOB NODE" : "one JOB");
     case ARGP_KEY_END:
-        return in->drains && in->node == NULL
+        return in->wants_node && in->node == NULL
                    ? hyd_args_missing(in->cli, in->job == NULL ? "JOB" : "NODE")
                    : 0;
     default:
@@ -90,9 +90,9 @@ static hyd_status show_none(const struct input *in, struct hyd_remote *remote,
 static hyd_status run_workers(void *input, struct hyd_remote *remote,
                               struct hyd_error *err)
 {
-    static const char *const names[] = {"<job",       "<node",     "ranks",
-                                        "epoch",      "<state",    "<compute",
-                                        "<transport", "heard ago", NULL};
+    static const char *const names[] = {"<job",   "<node",    "ranks",      "epoch",
+                                        "<state", "<compute", "<transport", "heard ago",
+                                        "<why",   NULL};
     const struct input *in = input;
     Hydra__V1__ListWorkersRequest request = HYDRA__V1__LIST_WORKERS_REQUEST__INIT;
     const Hydra__V1__ListWorkersResponse *list = NULL;
@@ -131,6 +131,7 @@ static hyd_status run_workers(void *input, struct hyd_remote *remote,
         hyd_table_add(&table, "%s", w->compute);
         hyd_table_add(&table, "%s", w->transport);
         hyd_table_add(&table, "%" PRIu32 " ms", w->heartbeat_age_ms);
+        hyd_table_add(&table, "%s", w->reason);
     }
     st = hyd_table_print(&table, in->cli, err);
     hyd_table_release(&table);
@@ -172,40 +173,78 @@ static hyd_status run_drain(void *input, struct hyd_remote *remote,
     return HYD_OK;
 }
 
-int hyd_cmd_workers(struct hyd_cli *cli, int argc, char **argv)
+static hyd_status run_readmit(void *input, struct hyd_remote *remote,
+                              struct hyd_error *err)
+{
+    const struct input *in = input;
+    Hydra__V1__ReadmitNodeRequest request = HYDRA__V1__READMIT_NODE_REQUEST__INIT;
+    const ProtobufCMessage *response = NULL;
+    hyd_status st = HYD_OK;
+
+    request.job = (char *)in->job;
+    request.node = (char *)in->node;
+    st = hyd_remote_call(remote, &in->remote, &hyd_rpc_readmit_node, &request.base,
+                         &response, err);
+    if (st != HYD_OK) {
+        return st;
+    }
+    if (in->cli->json) {
+        return hyd_json_print(in->cli->out, hyd_json_encode(response, HYD_JSON_PLAIN),
+                              err);
+    }
+    (void)fprintf(in->cli->out, "%s may join job %s again\n", in->node, in->job);
+    return HYD_OK;
+}
+
+static int run_command(struct hyd_cli *cli, struct argp argp, struct input in,
+                       hyd_status (*run)(void *, struct hyd_remote *,
+                                         struct hyd_error *),
+                       int argc, char **argv)
 {
     const struct argp_child children[] = {{&hyd_remote_argp, 0, "Daemon:", 2}, {0}};
-    const struct argp argp = {
-        .parser = parse,
-        .args_doc = "[JOB]",
-        .doc = "List the agents that are attached, of one job or of all.",
-        .children = children,
-    };
-    struct input in = {.cli = cli};
-    const struct hyd_remote_command command = {.cli = cli,
-                                               .argp = &argp,
-                                               .input = &in,
-                                               .args = &in.remote,
-                                               .run = run_workers};
+    struct hyd_remote_command command = {
+        .cli = cli, .argp = &argp, .input = &in, .args = &in.remote, .run = run};
 
+    argp.parser = parse;
+    argp.children = children;
+    in.cli = cli;
     return hyd_remote_command_run(&command, argc, argv);
+}
+
+int hyd_cmd_workers(struct hyd_cli *cli, int argc, char **argv)
+{
+    const struct argp argp = {
+        .args_doc = "[JOB]",
+        .doc =
+            "List the agents that are attached, of one job or of all, and nodes that "
+            "are shut out.",
+    };
+
+    return run_command(cli, argp, (struct input){0}, run_workers, argc, argv);
 }
 
 int hyd_cmd_drain(struct hyd_cli *cli, int argc, char **argv)
 {
-    const struct argp_child children[] = {{&hyd_remote_argp, 0, "Daemon:", 2}, {0}};
     const struct argp argp = {
         .options = drain_options,
-        .parser = parse,
         .args_doc = "JOB NODE",
         .doc =
             "Take a node's agents out of a job: they finish the step that runs, report "
             "it and leave.",
-        .children = children,
     };
-    struct input in = {.cli = cli, .drains = true};
-    const struct hyd_remote_command command = {
-        .cli = cli, .argp = &argp, .input = &in, .args = &in.remote, .run = run_drain};
 
-    return hyd_remote_command_run(&command, argc, argv);
+    return run_command(cli, argp, (struct input){.wants_node = true}, run_drain, argc,
+                       argv);
+}
+
+int hyd_cmd_readmit(struct hyd_cli *cli, int argc, char **argv)
+{
+    const struct argp argp = {
+        .args_doc = "JOB NODE",
+        .doc = "Let a node try again that was shut out of a job because it could not "
+               "join.",
+    };
+
+    return run_command(cli, argp, (struct input){.wants_node = true}, run_readmit, argc,
+                       argv);
 }

@@ -31,6 +31,7 @@ int hyd_cmd_models(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_plan(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_policies(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_drain(struct hyd_cli *cli, int argc, char **argv);
+int hyd_cmd_readmit(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_health(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_job(struct hyd_cli *cli, int argc, char **argv);
 int hyd_cmd_report(struct hyd_cli *cli, int argc, char **argv);

@@ -326,6 +326,8 @@ static void on_attached(struct hyd_agent *agent, const Hydra__V1__AgentMessage *
         event.epoch = in->heartbeat->epoch;
         event.progress = in->heartbeat->progress;
         event.n_progress = in->heartbeat->n_progress;
+        event.missing = in->heartbeat->missing;
+        event.n_missing = in->heartbeat->n_missing;
         feed(agent, &event);
         break;
     case HYDRA__V1__AGENT_MESSAGE__KIND_REPORT:

@@ -1,6 +1,7 @@
 /* convert_job.c - a job's specification: checked, and every default written out. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "scheduler/daemon/convert.h"
@@ -44,6 +45,7 @@ static hyd_status check_execution(const Hydra__V1__Execution *e, struct hyd_erro
 
 static hyd_status check_job(const Hydra__V1__JobSpec *spec, struct hyd_error *err)
 {
+    char limit[HYD_ERROR_LIMIT_BYTES];
     hyd_status st = hyd_convert_name("name", spec->name, err);
 
     if (st == HYD_OK) {
@@ -56,6 +58,12 @@ static hyd_status check_job(const Hydra__V1__JobSpec *spec, struct hyd_error *er
     if (st == HYD_OK && spec->wait_members_s > MAX_WAIT_S) {
         st = hyd_error_value(err, HYD_ERR_INVALID, "wait_members_s", "at most 604800",
                              "%" PRIu32, spec->wait_members_s);
+    }
+    if (st == HYD_OK && spec->pool != NULL && spec->min_ranks > spec->pool->ranks) {
+        (void)snprintf(limit, sizeof limit, "at most pool.ranks, %" PRIu32,
+                       spec->pool->ranks);
+        st = hyd_error_value(err, HYD_ERR_INVALID, "min_ranks", limit, "%" PRIu32,
+                             spec->min_ranks);
     }
     return st;
 }

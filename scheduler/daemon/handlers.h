@@ -26,8 +26,11 @@ void hyd_handle_list_jobs(struct hyd_call *call, const ProtobufCMessage *request
 void hyd_handle_get_job(struct hyd_call *call, const ProtobufCMessage *request);
 void hyd_handle_get_cost_model(struct hyd_call *call, const ProtobufCMessage *request);
 void hyd_handle_set_cost_model(struct hyd_call *call, const ProtobufCMessage *request);
+
+/* ---- handlers_node.c ---- */
 void hyd_handle_list_workers(struct hyd_call *call, const ProtobufCMessage *request);
 void hyd_handle_drain_node(struct hyd_call *call, const ProtobufCMessage *request);
+void hyd_handle_readmit_node(struct hyd_call *call, const ProtobufCMessage *request);
 
 /* ---- handlers_step.c ---- */
 void hyd_handle_plan(struct hyd_call *call, const ProtobufCMessage *request);

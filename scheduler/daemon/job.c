@@ -63,6 +63,7 @@ static hyd_status make_machine(struct hyd_job *job, uint32_t last_epoch)
     config.run_agents = hyd_job_runs_agents(job);
     config.n_ranks = job->setup.input.pool.n_ranks;
     config.wait_members_ms = 1000 * (uint64_t)job->spec->wait_members_s;
+    config.min_ranks = job->spec->min_ranks;
     return hyd_step_create(alloc_of(job), &config, last_epoch, &job->machine);
 }
 

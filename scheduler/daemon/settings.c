@@ -123,6 +123,14 @@ const struct hyd_setting hyd_daemon_setting_table[] = {
      .def = "1s", .min = 0, .max = SECONDS(3600),
      .why = "A pool that stays short begins an epoch only so long after the last agent "
             "attached."},
+    {.key = "agents.max_misses", .type = HYD_SETTING_COUNT, .offset = AT(max_misses),
+     .def = "3", .min = 0, .max = 1000,
+     .why = "Epochs in a row that a node may keep from coming to be; then its job goes on "
+            "without it, with step.replan and where the job's least ranks allow it. 0: never."},
+    {.key = "agents.pardon", .type = HYD_SETTING_DURATION, .offset = AT(pardon_us),
+     .def = "10min", .min = 0, .max = SECONDS(86400),
+     .why = "After so long a node that was shut out may try again, after twice as long the next "
+            "time; 0: only when hydractl readmit says so."},
     {.key = "step.replan", .type = HYD_SETTING_BOOL, .offset = AT(replan), .def = "yes",
      .why = "When a member is lost, plan the running step again over the ranks left; no: "
             "the step fails and the trainer decides."},
@@ -154,5 +162,7 @@ struct hyd_step_config hyd_daemon_step_config(
     config.step_min_ms = settings->step_deadline_us / 1000;
     config.lost_min_ms = settings->lost_us / 1000;
     config.settle_ms = settings->settle_us / 1000;
+    config.max_misses = (uint32_t)settings->max_misses;
+    config.pardon_ms = settings->pardon_us / 1000;
     return config;
 }

@@ -54,6 +54,8 @@ struct hyd_daemon_settings {
     uint64_t connect_us;
     uint64_t settle_us;
     bool replan;
+    uint64_t max_misses;
+    uint64_t pardon_us;
     uint64_t max_attempts;
     uint64_t step_deadline_us;
 };

@@ -176,6 +176,7 @@ Hydra__V1__JobSpec *hyd_job_spec_build(struct hyd_arena *arena,
     p->spec.run = job->run;
     p->spec.execution = &p->execution;
     p->spec.wait_members_s = job->wait_members_s;
+    p->spec.min_ranks = job->min_ranks;
     p->spec.adapt = job->adapt;
     return &p->spec;
 }

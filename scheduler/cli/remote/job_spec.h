@@ -22,6 +22,7 @@ struct hyd_job_args {
     Hydra__V1__Dtype dtype;
     uint32_t layers;
     uint32_t wait_members_s;
+    uint32_t min_ranks;
     uint32_t forward_cap_tokens;
     double verify_flop;
     bool adapt;

@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "tests/bench/plan_gain.h"
+#include "tests/bench/plan_gaps.h"
 #include "tests/bench/plan_jitter.h"
 #include "tests/bench/plan_seeds.h"
 #include "tests/bench/plan_sweep.h"
@@ -184,6 +185,7 @@ int hyd_bench_plan(const struct hyd_bench_args *args)
     json_t *jitter = json_array();
     json_t *sweep = json_array();
     json_t *seeds = json_array();
+    json_t *gaps = json_array();
     int status = 0;
 
     if (!args->json) {
@@ -205,11 +207,15 @@ int hyd_bench_plan(const struct hyd_bench_args *args)
     if (hyd_bench_has_word(args, "sweep") || (all && args->full)) {
         status |= hyd_plan_sweep_table(args, sweep);
     }
+    if (hyd_bench_has_word(args, "gaps")) {
+        status |= hyd_plan_gaps_table(args, gaps);
+    }
     (void)json_object_set_new(out, "time", times);
     (void)json_object_set_new(out, "gain", gain);
     (void)json_object_set_new(out, "jitter", jitter);
     (void)json_object_set_new(out, "seeds", seeds);
     (void)json_object_set_new(out, "sweep", sweep);
+    (void)json_object_set_new(out, "gaps", gaps);
     if (args->json) {
         (void)json_dumpf(out, stdout, JSON_INDENT(1));
         (void)printf("\n");

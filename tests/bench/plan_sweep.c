@@ -8,7 +8,7 @@
 
 #include "common/base/banned.h"
 
-enum { K = 1024, LEAST_CAP = 4 * K, MOST_CAP = 32 * K, SHORT_POOL = 64, SEED = 7 };
+enum { K = 1024, LEAST_CAP = 4 * K, MOST_CAP = 32 * K, SEED = 7 };
 
 static const double LOCATION = 8.0;
 static const double SIGMA = 1.2;
@@ -103,40 +103,52 @@ static void show(const char *name, const struct sum *sum, bool json, json_t *out
     (void)fflush(stdout);
 }
 
-static void add_case(struct hyd_planner *planner, const struct hyd_plan_case_spec *spec,
-                     struct sum *sum)
+struct pool {
+    struct hyd_planner *planner;
+    struct sum sum;
+};
+
+static void add_case(struct hyd_plan_case *c, void *ctx)
 {
-    struct hyd_plan_case c;
+    struct pool *pool = ctx;
     struct hyd_plan_gain g;
     struct hyd_error err;
-    char why[128];
 
-    if (!hyd_plan_case_make(spec, &c, why, sizeof why)) {
-        return;
-    }
-    c.in.options.fallback = HYD_FALLBACK_MEGATRON;
     /* Where nobody has a plan a sequence exceeds the cap of all ranks. */
-    if (hyd_plan_gain(planner, &c, false, &g, &err) && g.megatron_s > 0.0) {
-        add(sum, &c, &g);
+    if (hyd_plan_gain(pool->planner, c, false, &g, &err) && g.megatron_s > 0.0) {
+        add(&pool->sum, c, &g);
     }
-    hyd_plan_case_release(&c);
 }
 
-static void add_pool(struct hyd_planner *planner, uint32_t ranks, struct sum *sum)
+void hyd_plan_sweep_pool(uint32_t ranks,
+                         void (*visit)(struct hyd_plan_case *c, void *ctx), void *ctx)
 {
     for (uint32_t cap = LEAST_CAP; cap <= MOST_CAP; cap *= 2) {
         for (size_t s = 0; hyd_plan_sets[s] != NULL; s++) {
             const struct hyd_plan_case_spec spec = {
                 hyd_plan_sets[s], 1, LOCATION, SIGMA, ranks, cap, 256 * K, SEED};
+            struct hyd_plan_case c;
+            char why[128];
 
-            add_case(planner, &spec, sum);
+            if (hyd_plan_case_make(&spec, &c, why, sizeof why)) {
+                c.in.options.fallback = HYD_FALLBACK_MEGATRON;
+                visit(&c, ctx);
+                hyd_plan_case_release(&c);
+            }
         }
     }
 }
 
+const uint32_t *hyd_plan_sweep_pools(const struct hyd_bench_args *args)
+{
+    static const uint32_t all[] = {8, 16, 32, 48, 64, 96, 128, 256, 512, 0};
+    static const uint32_t small[] = {8, 16, 32, 48, 64, 0};
+
+    return args->full ? all : small;
+}
+
 int hyd_plan_sweep_table(const struct hyd_bench_args *args, json_t *out)
 {
-    static const uint32_t pools[] = {8, 16, 32, 48, 64, 96, 128, 256, 512};
     struct hyd_planner *planner = NULL;
     struct sum all = empty;
     const char *name = args->full ? "all 2^k" : "to 64 only";
@@ -151,18 +163,15 @@ int hyd_plan_sweep_table(const struct hyd_bench_args *args, json_t *out)
             SEED, args->full ? "" : "; without --long pools up to 64 only", "ranks",
             "cases", "least", "S", "least", "St", "gap", "most", "X");
     }
-    for (size_t k = 0; k < sizeof pools / sizeof *pools; k++) {
-        struct sum sum = empty;
+    for (const uint32_t *ranks = hyd_plan_sweep_pools(args); *ranks != 0; ranks++) {
+        struct pool pool = {planner, empty};
         char text[16];
 
-        if (pools[k] > SHORT_POOL && !args->full) {
-            continue;
-        }
-        (void)snprintf(text, sizeof text, "%u", pools[k]);
-        add_pool(planner, pools[k], &sum);
-        show(text, &sum, args->json, out);
-        if ((pools[k] & (pools[k] - 1)) == 0) {
-            merge(&all, &sum);
+        (void)snprintf(text, sizeof text, "%u", *ranks);
+        hyd_plan_sweep_pool(*ranks, add_case, &pool);
+        show(text, &pool.sum, args->json, out);
+        if ((*ranks & (*ranks - 1)) == 0) {
+            merge(&all, &pool.sum);
         }
     }
     show(name, &all, args->json, out);

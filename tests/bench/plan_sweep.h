@@ -12,6 +12,14 @@
 #include <jansson.h>
 
 #include "tests/bench/bench.h"
+#include "tests/bench/plan_cases.h"
+
+/* Every case of a pool, fallback on; released after the visit. */
+void hyd_plan_sweep_pool(uint32_t ranks,
+                         void (*visit)(struct hyd_plan_case *c, void *ctx), void *ctx);
+
+/* Pools of the sweep, 0 ends; without --long up to 64 only. */
+const uint32_t *hyd_plan_sweep_pools(const struct hyd_bench_args *args);
 
 int hyd_plan_sweep_table(const struct hyd_bench_args *args, json_t *out);
 

@@ -20,6 +20,7 @@ add_executable(hydra-bench
   bench/daemon_watch.c
   bench/plan_cases.c
   bench/plan_gain.c
+  bench/plan_gaps.c
   bench/plan_jitter.c
   bench/plan_orders.c
   bench/plan_seeds.c

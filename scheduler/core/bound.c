@@ -226,11 +226,11 @@ static hyd_status measure(struct hyd_bound_work *b, const struct hyd_plan *plan,
 }
 
 /*
- * The giant on one number of ranks: either they carry the average rank's work, or less
+ * The giant on a share of the ranks: either they carry the average rank's work, or less
  * and the others more. rank_s: cells of the average rank; line: seconds of a line for
  * each second of its cells.
  */
-static double giant_on(const struct hyd_line_giant *giant, double giant_s, double share,
+static double giant_at(const struct hyd_line_giant *giant, double giant_s, double share,
                        double rank_s, double line)
 {
     double work_s = rank_s;
@@ -244,31 +244,76 @@ static double giant_on(const struct hyd_line_giant *giant, double giant_s, doubl
     return giant->offset_s + giant->slope * work_s;
 }
 
+/* What giant_step knows. */
+struct giant_work {
+    const struct hyd_bound_work *b;
+    const struct hyd_pipeline_program *program;
+    double rank_s; /* cells of the average rank */
+    double base_s; /* step without looking at the giant */
+    struct hyd_line_giant *at; /* [M] scratch */
+    double *room_s; /* [2 (p - 1)] scratch */
+    uint32_t *dense; /* [n_runs] runs by area a token, densest first; NULL: no cap */
+};
+
+/* The least step with the giant on degree k's ranks, at any place. */
+static hyd_status giant_on(const struct giant_work *w, uint32_t k, double *ret_step_s)
+{
+    const struct hyd_bound_work *b = w->b;
+    const double giant_s = hyd_bound_time_at(b, k, b->giant) + b->in->cost->cell_s;
+    const double share = (double)b->degree[k] / b->in->pool.n_ranks;
+    const uint32_t n_room = 2 * (w->program->shape.n_stages - 1);
+    struct hyd_line_giant_ask ask = {giant_s, w->rank_s, NULL};
+    double least_s = HUGE_VAL;
+
+    if (w->dense != NULL) {
+        hyd_bound_room(b, w->dense, b->degree[k], n_room, w->room_s);
+        ask.room_s = w->room_s;
+    }
+    if (hyd_line_giant(w->program, &ask, b->arena, w->at) != HYD_OK) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    for (uint32_t m = 0; m < w->program->shape.n_microbatches; m++) {
+        const double step_s =
+            giant_at(&w->at[m], giant_s, share, w->rank_s, w->base_s / w->rank_s);
+
+        least_s = step_s < least_s ? step_s : least_s;
+    }
+    *ret_step_s = least_s > w->base_s ? least_s : w->base_s;
+    return HYD_OK;
+}
+
 /* The least step with the giant at any of its degrees; base_s: without looking at it. */
 static hyd_status giant_step(const struct hyd_bound_work *b,
                              const struct hyd_pipeline_program *program, double rank_s,
                              double base_s, double *ret_step_s)
 {
-    const double m = program->shape.n_microbatches;
+    const uint32_t n_mb = program->shape.n_microbatches;
     const double through = hyd_pipeline_through(program);
+    struct giant_work w = {
+        .b = b,
+        .program = program,
+        .rank_s = rank_s,
+        .base_s = base_s,
+        .at = hyd_arena_take(b->arena, n_mb, sizeof *w.at),
+        .room_s = hyd_arena_take(b->arena, 2 * (size_t)program->shape.n_stages,
+                                 sizeof *w.room_s),
+    };
     double least_s = HUGE_VAL;
-    struct hyd_line_mixes mixes;
 
-    if (hyd_line_giant_mixes(program, b->arena, &mixes) != HYD_OK) {
+    if (w.at == NULL || w.room_s == NULL ||
+        (b->keeps_cap && hyd_bound_densest(b, &w.dense) != HYD_OK)) {
         return HYD_ERR_NO_MEMORY;
     }
     for (uint32_t k = b->n_degrees; k-- > 0;) {
         const double giant_s = hyd_bound_time_at(b, k, b->giant) + b->in->cost->cell_s;
-        const double share = (double)b->degree[k] / b->in->pool.n_ranks;
-        struct hyd_line_giant giant;
         double step_s = 0.0;
 
         if (!(giant_s * through < least_s)) {
             continue; /* this alone is a bound: a smaller one is known, or it cannot be */
         }
-        giant = hyd_line_giant(&mixes, giant_s, rank_s / m);
-        step_s = giant_on(&giant, giant_s, share, rank_s, base_s / rank_s);
-        step_s = step_s > base_s ? step_s : base_s;
+        if (giant_on(&w, k, &step_s) != HYD_OK) {
+            return HYD_ERR_NO_MEMORY;
+        }
         least_s = step_s < least_s ? step_s : least_s;
     }
     *ret_step_s = least_s;
@@ -327,6 +372,7 @@ hyd_status hyd_bound_of_plan(const struct hyd_plan_input *in,
     if (b != NULL) {
         b->in = in;
         b->arena = arena;
+        b->keeps_cap = plan->figures.over_cap_cells == 0;
         st = hyd_line_bound(program, arena, &bound.line_cells);
     }
     if (st == HYD_OK) {

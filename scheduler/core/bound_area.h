@@ -6,7 +6,7 @@
  * Errors   HYD_ERR_NO_MEMORY
  * Owns     arrays come from the arena.
  * Threads  plain data.
- * Source   scheduler/README.md "Load target", 9.
+ * Source   scheduler/README.md "Load target", 9, and "Bound on the step", 26.
  */
 #ifndef HYD_SCHEDULER_CORE_BOUND_AREA_H
 #define HYD_SCHEDULER_CORE_BOUND_AREA_H
@@ -42,6 +42,7 @@ struct hyd_bound_work {
     double area_s; /* sum over all sequences */
     double longest_s; /* the largest least_s */
     const struct hyd_bound_run *giant; /* whose that is */
+    bool keeps_cap; /* over plans whose cells do */
 };
 
 /* Least seconds of a shard at degree number k; infinite when the cap forbids it. */
@@ -52,5 +53,14 @@ double hyd_bound_time_at(const struct hyd_bound_work *b, uint32_t k,
  * the fastest ranks. */
 HYD_MUST_CHECK hyd_status hyd_bound_hottest_cell(struct hyd_bound_work *b,
                                                  double *ret_s);
+
+/* Numbers of the runs by area a token, densest first: ret_run[n_runs] of the arena. */
+HYD_MUST_CHECK hyd_status hyd_bound_densest(const struct hyd_bound_work *b,
+                                            uint32_t **ret_run);
+
+/* What the mean rank of d carries at most in k + 1 of its cells, under the cap and without
+ * the giant: ret_room_s[n]. */
+void hyd_bound_room(const struct hyd_bound_work *b, const uint32_t *densest, uint32_t d,
+                    uint32_t n, double *ret_room_s);
 
 #endif

@@ -254,6 +254,7 @@ static hyd_status judge(const struct frame *f)
     }
     if (st == HYD_OK) {
         counted.figures.empty_cells = figures->empty_cells;
+        counted.figures.over_cap_cells = figures->over_cap_cells;
         st = hyd_bound_of_plan(f->in, &counted, &program, f->arena, &bound, f->err);
     }
     if (st != HYD_OK) {

@@ -1,15 +1,25 @@
 /*
  * line_giant.c - see line_giant.h.
  *
- * Path (i, j) as in line_bound.c, with i <= k <= j for the giant at k: lambda on i, mu on
+ * Paths (i, j) of line_bound.c with i <= k <= j for the giant at k: lambda on i, mu on
  * j, chosen independently. Then
  *     c_i = 1 + (p-1) f lambda_i - b sum_{i<l<i+p} lambda_l      i < k
  *     c_j = 1 + (p-1) b mu_j     - f sum_{j-p<l<j} mu_l          j > k
  *     c_k = 1 + (p-1) (f lambda_k + b mu_k).
- * For a gain e (mostly negative) wanted at all others, lambda follows from lambda_k
- * backwards and mu from mu_k forwards; what the sums leave goes to the giant. A few e are
- * tried. Positions differ only in how far the recursions can run, so both halves are
- * worked out once for each length and paired.
+ * For gains (mostly negative) wanted at the others, lambda follows from lambda_k
+ * backwards and mu from mu_k forwards; the sums are 1, which is what lambda_k and mu_k
+ * are found from. What is left over goes to the first and the last position, where it
+ * costs nobody anything.
+ *
+ * Three gains are wanted: before, of the p-1 positions just before the giant; after, of
+ * those just behind it; and far, of all others, which is the largest. The less the
+ * neighbours must gain the more is left for the giant; where the cap limits what they can
+ * carry that is a good deal. With l <= h the smaller and the larger gain of both windows
+ * and n_l, n_h their positions the others cost at least
+ *     (1+far) (sum - giant) - (far-l) room(n_l) - (far-h) (room(n_l+n_h) - room(n_l)).
+ *
+ * The value is concave in the three gains, so they are found by a pattern search. The
+ * lowest position decides: it is raised first, until the lowest one cannot be raised.
  */
 #include "scheduler/core/line_giant.h"
 
@@ -17,186 +27,311 @@
 
 #include "common/base/banned.h"
 
-enum { N_STEPS = 12 };
+enum { NEWTON_STEPS = 40, N_MOVES = 10, MAX_ROUNDS = 1 << 16 };
 
-/* Above so many microbatches only gains that let far positions go are tried: others need
- * a walk over all positions for each position. */
-enum { MANY_MICROBATCHES = 128 };
+/* Weights this close to a sum of 1 are as good. */
+static const double CLOSE = 1e-12;
+static const double MARGIN = 1e-9;
+/* A sum that large need not be known. */
+static const double TOO_MUCH = 4.0;
 /* No profile gains more than this many cells in all. */
 static const double MOST_CELLS = 8.0;
+static const double FIRST_STRIDE = 0.16;
+static const double LAST_STRIDE = 0.01;
+/* A gain in the bound too small to be looked for. */
+static const double WORTH = 1e-4;
 
-/* What the others' recursion needs to know. */
+/* What one side of the giant needs to know. */
 struct side {
-    double e; /* gain that each must keep */
+    double near; /* gain that each of the first p - 1 positions must keep */
+    double far; /* the others' */
     double ahead; /* (p - 1) times the share that a weight earns */
-    double behind; /* share that it costs each of the p - 1 positions behind it */
+    double behind; /* share that it costs each of the p - 1 positions further away */
     uint32_t window; /* p - 1 */
-    double *weight; /* scratch */
-    bool reached_all; /* the last look went to the farthest; else more change nothing */
 };
 
-/* Does a weight at the giant leave enough for the n others behind it? */
-static bool suffices(struct side *side, double at_giant, uint32_t n)
+struct gains {
+    double far;
+    double before;
+    double after;
+};
+
+static const struct gains move[N_MOVES] = {
+    {0.0, 1.0, 0.0}, {0.0, -1.0, 0.0},  {0.0, 0.0, 1.0}, {0.0, 0.0, -1.0},
+    {1.0, 0.0, 0.0}, {-1.0, 0.0, 0.0},  {1.0, 1.0, 1.0}, {-1.0, -1.0, -1.0},
+    {0.0, 1.0, 1.0}, {0.0, -1.0, -1.0},
+};
+
+struct place {
+    struct gains gains;
+    struct hyd_line_giant bound;
+    double value_s;
+    double stride; /* of the search; below LAST_STRIDE: it cannot be raised */
+};
+
+struct search {
+    const struct hyd_pipeline_program *program;
+    const struct hyd_line_giant_ask *ask;
+    uint32_t n; /* M */
+    uint32_t window; /* p - 1 */
+    double f;
+    double b;
+    double least; /* cost of the cheapest stage */
+    double *weight; /* [n] */
+    double *rise; /* [n] */
+    struct place *place; /* [n] */
+    uint64_t n_ops;
+};
+
+/* Sum of the weights that the n others need with `at_giant`, or more than TOO_MUCH; both
+ * it and its derivative are those of a convex function. */
+static double sum_with(struct search *s, const struct side *side, uint32_t n,
+                       double at_giant, double *ret_rise)
 {
     double sum = at_giant;
+    double rise = 1.0;
     double window = at_giant;
+    double window_rise = 1.0;
     uint32_t n_without = 0;
 
-    side->weight[0] = at_giant;
-    side->reached_all = true;
-    for (uint32_t i = 1; i <= n && sum <= 1.0; i++) {
-        const double need = (side->e + side->behind * window) / side->ahead;
+    s->weight[0] = at_giant;
+    s->rise[0] = 1.0;
+    for (uint32_t i = 1; i <= n && sum <= TOO_MUCH; i++) {
+        const double gain = i <= side->window ? side->near : side->far;
+        const double need = (gain + side->behind * window) / side->ahead;
+        const bool needs = need > 0.0;
 
-        side->weight[i] = need > 0.0 ? need : 0.0;
-        n_without = need > 0.0 ? 0 : n_without + 1;
-        if (side->e <= 0.0 && n_without > side->window) {
-            side->reached_all = false; /* nobody further away is missing anything */
-            break;
+        s->n_ops++;
+        s->weight[i] = needs ? need : 0.0;
+        s->rise[i] = needs ? side->behind * window_rise / side->ahead : 0.0;
+        n_without = needs ? 0 : n_without + 1;
+        if (i > side->window && side->far <= 0.0 && n_without > side->window) {
+            break; /* nobody further away is missing anything */
         }
-        sum += side->weight[i];
-        window += side->weight[i];
+        sum += s->weight[i];
+        rise += s->rise[i];
+        window += s->weight[i];
+        window_rise += s->rise[i];
         if (i >= side->window) {
-            window -= side->weight[i - side->window];
+            window -= s->weight[i - side->window];
+            window_rise -= s->rise[i - side->window];
         }
     }
-    return sum <= 1.0;
+    *ret_rise = rise;
+    return sum;
 }
 
-/* The largest weight at the giant, or less; negative when the others need it all. */
-static double weight_at_giant(struct side *side, uint32_t n)
+/*
+ * The largest weight at the giant that leaves enough for the n others; negative: there is
+ * none. Newton from above: the sum is convex, so no step goes below the root.
+ */
+static double weight_at_giant(struct search *s, const struct side *side, uint32_t n)
 {
-    double low = 0.0;
-    double high = 1.0;
+    double at_giant = 1.0;
 
-    if (!suffices(side, 0.0, n)) {
-        return -1.0;
-    }
-    if (suffices(side, 1.0, n)) {
-        return 1.0;
-    }
-    for (int step = 0; step < N_STEPS; step++) {
-        const double middle = (low + high) / 2.0;
+    for (int step = 0; step < NEWTON_STEPS; step++) {
+        double rise = 1.0;
+        const double sum = sum_with(s, side, n, at_giant, &rise);
 
-        if (suffices(side, middle, n)) {
-            low = middle;
-        } else {
-            high = middle;
+        if (sum <= 1.0 + CLOSE) {
+            return at_giant < 1.0 ? at_giant - MARGIN : 1.0;
+        }
+        at_giant -= (sum - 1.0) / rise;
+        if (at_giant < 0.0) {
+            return -1.0;
         }
     }
-    return suffices(side, low, n) ? low : 0.0;
+    return -1.0;
 }
 
-/* weight[k]: the giant's with k others behind it. Gives false when e cannot be kept. */
-static bool all_weights(struct side *side, uint32_t n, double *ret_weight)
+static double lesser(double a, double b)
 {
-    for (uint32_t k = 0; k < n; k++) {
-        ret_weight[k] = weight_at_giant(side, k);
-        if (ret_weight[k] < 0.0) {
+    return a < b ? a : b;
+}
+
+/* What the windows save when they gain less than the others. */
+static double saving_s(const struct search *s, uint32_t k, const struct gains *gains)
+{
+    const uint32_t n_before = k < s->window ? k : s->window;
+    const uint32_t n_after = s->n - 1 - k < s->window ? s->n - 1 - k : s->window;
+    const bool before_first = gains->before <= gains->after;
+    const uint32_t n_low = before_first ? n_before : n_after;
+    const double low = before_first ? gains->before : gains->after;
+    const double high = before_first ? gains->after : gains->before;
+    const double *room_s = s->ask->room_s;
+    const double low_s = n_low > 0 && room_s != NULL ? room_s[n_low - 1] : 0.0;
+    const double both_s =
+        n_before + n_after > 0 && room_s != NULL ? room_s[n_before + n_after - 1] : 0.0;
+
+    return (gains->far - low) * low_s + (gains->far - high) * (both_s - low_s);
+}
+
+/* Keep the gains for the giant at k when they are better than what is known. */
+static bool try_gains(struct search *s, uint32_t k, struct gains gains)
+{
+    struct place *place = &s->place[k];
+    const double giant_s = s->ask->giant_s;
+    double up = 0.0;
+    double down = 0.0;
+    double c = 0.0;
+
+    if (s->ask->room_s == NULL) {
+        gains.before = gains.far;
+        gains.after = gains.far;
+    }
+    gains.before = lesser(gains.before, gains.far);
+    gains.after = lesser(gains.after, gains.far);
+    {
+        const struct side before = {gains.before, gains.far, s->window * s->f, s->b,
+                                    s->window};
+
+        up = weight_at_giant(s, &before, k);
+    }
+    if (up >= 0.0) {
+        const struct side after = {gains.after, gains.far, s->window * s->b, s->f,
+                                   s->window};
+
+        down = weight_at_giant(s, &after, s->n - 1 - k);
+    }
+    if (up < 0.0 || down < 0.0) {
+        return false;
+    }
+    c = s->window * (s->f * up + s->b * down);
+    {
+        /* More at the giant's place must not be cheaper than elsewhere. */
+        const struct gains used = {lesser(gains.far, c), lesser(gains.before, c),
+                                   lesser(gains.after, c)};
+        const struct hyd_line_giant bound = {
+            .offset_s = s->least * ((c - used.far) * giant_s - saving_s(s, k, &used)),
+            .slope = s->least * (1.0 + used.far),
+        };
+        const double value_s = bound.offset_s + bound.slope * s->ask->sum_s;
+
+        if (value_s <= place->value_s) {
             return false;
         }
-        while (!side->reached_all && k + 1 < n) {
-            ret_weight[k + 1] = ret_weight[k];
-            k++;
-        }
+        place->bound = bound;
+        place->value_s = value_s;
+        place->gains = gains;
     }
     return true;
 }
 
-/* The giant's least coefficient over its positions; negative: e cannot be kept. */
-static double giant_coefficient(const struct hyd_pipeline_program *program, double e,
-                                double *up, double *down, double *scratch)
+/* One round of the pattern search; false: the place cannot be raised any more. */
+static bool raise(struct search *s, uint32_t k)
 {
-    const uint32_t n = program->shape.n_microbatches;
-    const uint32_t window = program->shape.n_stages - 1;
-    const double f = window * program->share[HYD_PIPELINE_FORWARD];
-    const double b = window * program->share[HYD_PIPELINE_BACKWARD];
-    struct side before = {e, f, b / window, window, scratch, true};
-    struct side after = {e, b, f / window, window, scratch, true};
-    double least = HUGE_VAL;
+    struct place *place = &s->place[k];
+    const double before_s = place->value_s;
 
-    if (!all_weights(&before, n, up) || !all_weights(&after, n, down)) {
-        return -1.0;
-    }
-    for (uint32_t k = 0; k < n; k++) {
-        const double c = 1.0 + f * up[k] + b * down[n - 1 - k];
+    for (uint32_t side = 0; side < 2; side++) {
+        const uint32_t other = side == 0 ? k - 1 : k + 1; /* k - 1 wraps */
 
-        least = c < least ? c : least;
-    }
-    return least;
-}
-
-static hyd_status mix_1f1b(const struct hyd_pipeline_program *program,
-                           struct hyd_arena *arena, struct hyd_line_mixes *mixes)
-{
-    const struct hyd_arena_mark mark = hyd_arena_mark(arena);
-    const uint32_t n = program->shape.n_microbatches;
-    const double b = program->share[HYD_PIPELINE_BACKWARD];
-    const double most = n > MANY_MICROBATCHES ? 0.0 : MOST_CELLS / n;
-    double *up = hyd_arena_take(arena, n, sizeof *up);
-    double *down = hyd_arena_take(arena, n, sizeof *down);
-    double *weight = hyd_arena_take(arena, n, sizeof *weight);
-
-    if (up == NULL || down == NULL || weight == NULL) {
-        return HYD_ERR_NO_MEMORY;
-    }
-    for (int g = 0; g < HYD_LINE_MIXES; g++) {
-        /* From "the others are passed by as they like" to what all might have. */
-        const double e = -b + (b + most) * g / (HYD_LINE_MIXES - 1);
-        const double c = giant_coefficient(program, e, up, down, weight);
-
-        if (c > 0.0) {
-            mixes->gain[mixes->n] = e;
-            mixes->at_giant[mixes->n++] = c;
+        if (other < s->n) {
+            (void)try_gains(s, k, s->place[other].gains);
         }
     }
-    hyd_arena_rewind(arena, mark);
+    for (size_t m = 0; m < N_MOVES; m++) {
+        struct gains at = place->gains;
+
+        at.far += move[m].far * place->stride;
+        at.before += move[m].before * place->stride;
+        at.after += move[m].after * place->stride;
+        (void)try_gains(s, k, at);
+    }
+    if (place->value_s < before_s * (1.0 + WORTH)) {
+        place->stride /= 2.0;
+    }
+    return place->stride >= LAST_STRIDE;
+}
+
+static uint32_t lowest(const struct search *s)
+{
+    uint32_t best = 0;
+
+    for (uint32_t k = 1; k < s->n; k++) {
+        best = s->place[k].value_s < s->place[best].value_s ? k : best;
+    }
+    return best;
+}
+
+static void raise_all(struct search *s)
+{
+    uint32_t k = s->n * 2 / 5;
+
+    for (uint32_t round = 0; round < MAX_ROUNDS && s->n_ops < HYD_LINE_GIANT_OPS;
+         round++) {
+        if (!raise(s, k)) {
+            if (k == lowest(s)) {
+                break;
+            }
+        }
+        k = lowest(s);
+    }
+}
+
+static hyd_status bound_1f1b(struct search *s, struct hyd_arena *arena,
+                             struct hyd_line_giant *ret_bound)
+{
+    const double through_s = hyd_pipeline_through(s->program) * s->ask->giant_s;
+    const double most = MOST_CELLS / s->n;
+
+    s->weight = hyd_arena_take(arena, s->n, sizeof *s->weight);
+    s->rise = hyd_arena_take(arena, s->n, sizeof *s->rise);
+    s->place = hyd_arena_take(arena, s->n, sizeof *s->place);
+    if (s->weight == NULL || s->rise == NULL || s->place == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    for (uint32_t k = 0; k < s->n; k++) {
+        s->place[k] = (struct place){
+            .bound = {.offset_s = through_s},
+            .value_s = through_s,
+            .stride = FIRST_STRIDE,
+        };
+        for (int e = 0; e < 4; e++) {
+            const double far = -s->b + (s->b + most) * e / 3;
+
+            (void)try_gains(s, k, (struct gains){far, far, far});
+        }
+    }
+    raise_all(s);
+    for (uint32_t k = 0; k < s->n; k++) {
+        ret_bound[k] = s->place[k].bound;
+    }
     return HYD_OK;
 }
 
-hyd_status hyd_line_giant_mixes(const struct hyd_pipeline_program *program,
-                                struct hyd_arena *arena,
-                                struct hyd_line_mixes *ret_mixes)
+hyd_status hyd_line_giant(const struct hyd_pipeline_program *program,
+                          const struct hyd_line_giant_ask *ask, struct hyd_arena *arena,
+                          struct hyd_line_giant *ret_bound)
 {
+    const struct hyd_arena_mark mark = hyd_arena_mark(arena);
     const struct hyd_pipeline *shape = &program->shape;
-
-    /* Up through all stages and down again; weight gradients once. */
-    *ret_mixes = (struct hyd_line_mixes){
-        .through = hyd_pipeline_through(program),
-        .least_cost = hyd_pipeline_costs(shape).least,
-        .n_cells = shape->n_microbatches,
+    const double through = hyd_pipeline_through(program);
+    struct search s = {
+        .program = program,
+        .ask = ask,
+        .n = shape->n_microbatches,
+        .window = shape->n_stages - 1,
+        .f = program->share[HYD_PIPELINE_FORWARD],
+        .b = program->share[HYD_PIPELINE_BACKWARD],
+        /* Stages that cost no less than the cheapest take no less than stages like it. */
+        .least = hyd_pipeline_costs(shape).least,
     };
-    if (shape->n_stages > 1 && shape->n_chunks == 1 && shape->forward_only) {
-        /* The first stage up to the giant, up with it, the last stage to the end. */
-        ret_mixes->at_giant[ret_mixes->n++] =
-            ret_mixes->through / ret_mixes->least_cost;
-        return HYD_OK;
-    }
-    if (shape->n_stages == 1 || shape->n_chunks > 1 || shape->zero_bubble) {
-        return HYD_OK;
-    }
-    return mix_1f1b(program, arena, ret_mixes);
-}
+    hyd_status st = HYD_OK;
 
-struct hyd_line_giant hyd_line_giant(const struct hyd_line_mixes *mixes, double giant_s,
-                                     double mean_s)
-{
-    /* Stages that cost no less than the cheapest take no less than stages like it. */
-    const double least = mixes->least_cost;
-    const double all_s = mean_s * mixes->n_cells;
-    const double rest_s = all_s > giant_s ? all_s - giant_s : 0.0;
-    struct hyd_line_giant bound = {.offset_s = mixes->through * giant_s};
-    double best_s = bound.offset_s;
-
-    for (uint32_t k = 0; k < mixes->n; k++) {
-        const double e = mixes->gain[k];
-        const double c = mixes->at_giant[k];
-        const double line_s = least * (c * giant_s + (1.0 + e) * rest_s);
-
-        if (line_s >= best_s) {
-            best_s = line_s;
-            bound.slope = least * (1.0 + e);
-            bound.offset_s = least * (c - 1.0 - e) * giant_s;
+    for (uint32_t k = 0; k < s.n; k++) {
+        /* Up through all stages and down again; weight gradients once. */
+        ret_bound[k] = (struct hyd_line_giant){.offset_s = through * ask->giant_s};
+        if (shape->n_stages > 1 && shape->n_chunks == 1 && shape->forward_only) {
+            /* The first stage up to the giant, up with it, the last stage to the end. */
+            ret_bound[k].offset_s = (through - s.least) * ask->giant_s;
+            ret_bound[k].slope = s.least;
         }
     }
-    return bound;
+    if (shape->n_stages > 1 && shape->n_chunks == 1 && !shape->zero_bubble &&
+        !shape->forward_only) {
+        st = bound_1f1b(&s, arena, ret_bound);
+    }
+    hyd_arena_rewind(arena, mark);
+    return st;
 }

@@ -207,7 +207,7 @@ int hyd_bench_plan(const struct hyd_bench_args *args)
     if (hyd_bench_has_word(args, "sweep") || (all && args->full)) {
         status |= hyd_plan_sweep_table(args, sweep);
     }
-    if (hyd_bench_has_word(args, "gaps")) {
+    if (hyd_bench_has_word(args, "gaps") || (all && args->full)) {
         status |= hyd_plan_gaps_table(args, gaps);
     }
     (void)json_object_set_new(out, "time", times);

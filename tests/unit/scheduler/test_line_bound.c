@@ -211,7 +211,7 @@ static double walk_down(struct hyd_rng *rng, const struct hyd_pipeline_program *
 {
     static double scratch[MAX_SCRATCH];
     const double rate = 0.02 + 0.1 * hyd_rng_unit(rng);
-    double profile[MAX_M];
+    double profile[MAX_M] = {0};
     double path[MAX_M];
     double best_s = HUGE_VAL;
 

@@ -2,7 +2,6 @@
 #include "common/base/heap.h"
 
 #include "common/base/check.h"
-#include "common/base/sort.h"
 
 #include "common/base/banned.h"
 
@@ -12,11 +11,6 @@ __extension__ typedef unsigned __int128 wide;
 static wide rank_of(const struct hyd_heap_item *item)
 {
     return (wide)item->order << 64 | item->id;
-}
-
-struct hyd_heap_item hyd_heap_item(double key, uint32_t id)
-{
-    return (struct hyd_heap_item){hyd_sort_key_double(key), id};
 }
 
 /* Move up from `at` while the parent comes later; stop at `top`. */
@@ -68,7 +62,12 @@ void hyd_heap_init(struct hyd_heap *heap, struct hyd_heap_item *item, size_t n_i
 {
     hyd_assert(n_items <= capacity);
     *heap = (struct hyd_heap){.item = item, .n_items = n_items, .capacity = capacity};
-    for (size_t at = n_items / 2; at-- > 0;) {
+    hyd_heap_settle(heap);
+}
+
+void hyd_heap_settle(struct hyd_heap *heap)
+{
+    for (size_t at = heap->n_items / 2; at-- > 0;) {
         sift_down(heap, at);
     }
 }

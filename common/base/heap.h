@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "common/base/check.h"
+#include "common/base/sort.h"
 
 struct hyd_heap_item {
     uint64_t order; /* of the key; made by hyd_heap_item */
@@ -31,7 +32,10 @@ struct hyd_heap {
     size_t capacity;
 };
 
-struct hyd_heap_item hyd_heap_item(double key, uint32_t id);
+static inline struct hyd_heap_item hyd_heap_item(double key, uint32_t id)
+{
+    return (struct hyd_heap_item){hyd_sort_key_double(key), id};
+}
 
 static inline double hyd_heap_key(struct hyd_heap_item item)
 {
@@ -48,6 +52,15 @@ void hyd_heap_init(struct hyd_heap *heap, struct hyd_heap_item *item, size_t n_i
                    size_t capacity);
 
 void hyd_heap_push(struct hyd_heap *heap, double key, uint32_t id);
+
+/* Many at once: no order until hyd_heap_settle, which costs O(n) for all of them. */
+static inline void hyd_heap_append(struct hyd_heap *heap, double key, uint32_t id)
+{
+    hyd_assert(heap->n_items < heap->capacity);
+    heap->item[heap->n_items++] = hyd_heap_item(key, id);
+}
+
+void hyd_heap_settle(struct hyd_heap *heap);
 
 /* Key and id of the top; the heap must not be empty, here and below. */
 static inline double hyd_heap_top_key(const struct hyd_heap *heap)

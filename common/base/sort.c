@@ -83,13 +83,3 @@ void hyd_sort_u64_above(uint64_t *key, uint64_t *scratch, size_t n, unsigned n_l
         memcpy(key, from, n * sizeof *key);
     }
 }
-
-uint64_t hyd_sort_key_double(double value)
-{
-    const uint64_t sign = (uint64_t)1 << 63;
-    uint64_t bits = 0;
-
-    memcpy(&bits, &value, sizeof bits);
-    /* Negative numbers descend in their bits, positive ones come after them. */
-    return (bits & sign) != 0 ? ~bits : bits | sign;
-}

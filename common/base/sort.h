@@ -13,6 +13,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 void hyd_sort_u64(uint64_t *key, uint64_t *scratch, size_t n);
 
@@ -20,6 +21,14 @@ void hyd_sort_u64(uint64_t *key, uint64_t *scratch, size_t n);
 void hyd_sort_u64_above(uint64_t *key, uint64_t *scratch, size_t n, unsigned n_low);
 
 /* A key that sorts like `value`, which must not be NaN; -0.0 comes before 0.0. */
-uint64_t hyd_sort_key_double(double value);
+static inline uint64_t hyd_sort_key_double(double value)
+{
+    const uint64_t sign = (uint64_t)1 << 63;
+    uint64_t bits = 0;
+
+    memcpy(&bits, &value, sizeof bits);
+    /* Negative numbers descend in their bits, positive ones come after them. */
+    return (bits & sign) != 0 ? ~bits : bits | sign;
+}
 
 #endif

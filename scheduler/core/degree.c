@@ -178,16 +178,6 @@ static void set_blocks(const struct hyd_cost *cost, const struct hyd_pool *pool,
     }
 }
 
-uint32_t hyd_degree_block(const struct hyd_degree *degree, uint32_t block)
-{
-    if (degree->node != 0) {
-        const uint32_t per_node = degree->node / degree->d;
-
-        return block / per_node * degree->node + block % per_node * degree->d;
-    }
-    return block * degree->d;
-}
-
 double hyd_degree_s(const struct hyd_degree_table *table, uint32_t row, double tokens,
                     double extra_s)
 {
@@ -398,19 +388,16 @@ hyd_status hyd_degree_keep_times(struct hyd_degree_table *table,
     return HYD_OK;
 }
 
-double hyd_degree_run_s(const struct hyd_degree_table *table,
-                        const struct hyd_seqs *seqs, uint32_t run, uint32_t row)
+double hyd_degree_find_run_s(const struct hyd_degree_table *table,
+                             const struct hyd_seqs *seqs, uint32_t run, uint32_t row)
 {
-    double *kept_s = NULL;
+    const double time_s =
+        hyd_degree_s(table, row, seqs->tokens[run], seqs->extra_s[run]);
 
-    if (table->run_s == NULL) {
-        return hyd_degree_s(table, row, seqs->tokens[run], seqs->extra_s[run]);
+    if (table->run_s != NULL) {
+        table->run_s[(size_t)row * seqs->n_runs + run] = time_s;
     }
-    kept_s = &table->run_s[(size_t)run * table->n_rows + row];
-    if (*kept_s < 0.0) {
-        *kept_s = hyd_degree_s(table, row, seqs->tokens[run], seqs->extra_s[run]);
-    }
-    return *kept_s;
+    return time_s;
 }
 
 /* hyd_degree_of for a run, from times that are kept; rows below `from` are too small. */

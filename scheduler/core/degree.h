@@ -42,7 +42,7 @@ struct hyd_degree_table {
     double cap_tokens; /* with the slack that sums of l/d need */
     double best_speed; /* of the fastest rank */
     bool area_rises; /* d * t(l,d) rises with d, as far as lengths were tried */
-    double *run_s; /* [n_runs][n_rows] of a shard; < 0: not asked for yet; or NULL */
+    double *run_s; /* [n_rows][n_runs] of a shard; < 0: not asked for yet; or NULL */
 };
 
 HYD_MUST_CHECK hyd_status hyd_degree_table_init(const struct hyd_plan_input *in,
@@ -60,12 +60,35 @@ HYD_MUST_CHECK hyd_status hyd_degree_keep_times(struct hyd_degree_table *table,
                                                 const struct hyd_seqs *seqs,
                                                 struct hyd_arena *arena);
 
+/* A time that hyd_degree_run_s does not know; keeps it. */
+double hyd_degree_find_run_s(const struct hyd_degree_table *table,
+                             const struct hyd_seqs *seqs, uint32_t run, uint32_t row);
+
 /* Seconds of a shard of a run at a row: hyd_degree_s, looked up where it is known. */
-double hyd_degree_run_s(const struct hyd_degree_table *table,
-                        const struct hyd_seqs *seqs, uint32_t run, uint32_t row);
+static inline double hyd_degree_run_s(const struct hyd_degree_table *table,
+                                      const struct hyd_seqs *seqs, uint32_t run,
+                                      uint32_t row)
+{
+    if (table->run_s != NULL) {
+        const double kept_s = table->run_s[(size_t)row * seqs->n_runs + run];
+
+        if (kept_s >= 0.0) {
+            return kept_s;
+        }
+    }
+    return hyd_degree_find_run_s(table, seqs, run, row);
+}
 
 /* First rank of a block, 0 <= block < n_blocks. */
-uint32_t hyd_degree_block(const struct hyd_degree *degree, uint32_t block);
+static inline uint32_t hyd_degree_block(const struct hyd_degree *degree, uint32_t block)
+{
+    if (degree->node != 0) {
+        const uint32_t per_node = degree->node / degree->d;
+
+        return block / per_node * degree->node + block % per_node * degree->d;
+    }
+    return block * degree->d;
+}
 
 /* Row for one sequence; HYD_NO_DEGREE when no row fits the cap. */
 uint32_t hyd_degree_of(const struct hyd_degree_table *table, double tokens,

@@ -29,27 +29,26 @@
 static struct hyd_grid_block look_at(const struct hyd_grids *grids, uint32_t row,
                                      uint32_t place, uint32_t number)
 {
+    const struct hyd_grid *grid = &grids->grid[row];
     const struct hyd_degree *degree = &grids->in->table->row[row];
+    const uint32_t first = degree->node == 0
+                               ? number * grid->n_cells
+                               : hyd_degree_block(degree, number) / grids->alike;
     struct hyd_grid_block block = {
         .place = place,
         .microbatch = grids->middle[place],
         .number = number,
     };
-    const double *load_s = NULL;
-    const double *room = NULL;
 
-    block.first = hyd_degree_block(degree, block.number);
-    block.cell = (size_t)block.microbatch * grids->in->table->n_ranks + block.first;
-    load_s = grids->load_s + block.cell;
-    room = grids->room_tokens + block.cell;
-    block.load_s = load_s[0];
-    block.room_tokens = room[0];
-    if (degree->node == 0 && grids->common % degree->d == 0) {
-        return block; /* its ranks were always in the same groups */
-    }
-    for (uint32_t k = 1; k < degree->d; k++) {
-        block.load_s = load_s[k] > block.load_s ? load_s[k] : block.load_s;
-        block.room_tokens = room[k] < block.room_tokens ? room[k] : block.room_tokens;
+    block.cell = grids->cell + (size_t)block.microbatch * grids->n_cells + first;
+    block.load_s = block.cell->load_s;
+    block.room_tokens = block.cell->room_tokens;
+    for (uint32_t k = 1; !grid->even && k < grid->n_cells; k++) {
+        const struct hyd_grid_cell cell = block.cell[k];
+
+        block.load_s = cell.load_s > block.load_s ? cell.load_s : block.load_s;
+        block.room_tokens =
+            cell.room_tokens < block.room_tokens ? cell.room_tokens : block.room_tokens;
     }
     return block;
 }
@@ -127,6 +126,16 @@ static bool holds_something(const struct hyd_grids *grids,
     return block->room_tokens < grids->in->table->cap_tokens;
 }
 
+/* Before the heaps are made there is no order to keep. */
+static void add_live(struct hyd_grid *grid, uint32_t class, double load_s, uint32_t id)
+{
+    if (grid->made) {
+        hyd_heap_push(&grid->live[class], load_s, id);
+    } else {
+        hyd_heap_append(&grid->live[class], load_s, id);
+    }
+}
+
 /*
  * Blocks from `number` on enter, up to the first that holds nothing: that one stands for
  * the rest and is left to the caller, who is told whether there is one.
@@ -135,7 +144,6 @@ static bool enter(struct hyd_grids *grids, uint32_t row, uint32_t class, uint32_
                   uint32_t number)
 {
     const struct hyd_degree *degree = &grids->in->table->row[row];
-    const double least_tokens = grids->in->seqs->least_tokens / degree->d;
     struct hyd_grid *grid = &grids->grid[row];
 
     for (; number < degree->n_blocks; number++) {
@@ -149,9 +157,8 @@ static bool enter(struct hyd_grids *grids, uint32_t row, uint32_t class, uint32_
             *standing_of(grids, grid, class, k) = number;
             return true;
         }
-        if (block.room_tokens >= least_tokens) {
-            hyd_heap_push(&grid->live[class], block.load_s,
-                          k * degree->n_blocks + number);
+        if (block.room_tokens >= grid->least_tokens) {
+            add_live(grid, class, block.load_s, k * degree->n_blocks + number);
         }
     }
     *standing_of(grids, grid, class, k) = degree->n_blocks;
@@ -212,6 +219,7 @@ static hyd_status make_grid(struct hyd_grids *grids, uint32_t row)
         for (uint32_t k = 0; k < grids->in->n_microbatches; k++) {
             enter_and_push(grids, row, c, k, 0);
         }
+        hyd_heap_settle(&grid->live[c]);
     }
     grid->made = true;
     return HYD_OK;
@@ -248,8 +256,6 @@ static bool settle(struct hyd_grids *grids, uint32_t row, uint32_t class,
 {
     struct hyd_grid *grid = &grids->grid[row];
     struct hyd_heap *live = &grid->live[class];
-    const double least_tokens =
-        grids->in->seqs->least_tokens / grids->in->table->row[row].d;
 
     while (live->n_items > 0) {
         const uint32_t top = hyd_heap_top_id(live);
@@ -258,7 +264,7 @@ static bool settle(struct hyd_grids *grids, uint32_t row, uint32_t class,
         grids->n_pops++;
         if (block.room_tokens < shard_tokens) {
             (void)hyd_heap_pop(live);
-            if (block.room_tokens >= least_tokens) {
+            if (block.room_tokens >= grid->least_tokens) {
                 hyd_heap_push(&grid->parked, -block.room_tokens, top);
             }
             if (holds_something(grids, &block)) {
@@ -311,57 +317,101 @@ hyd_status hyd_grids_find(struct hyd_grids *grids, uint32_t row, double shard_to
     return HYD_OK;
 }
 
+/* Groups of this row were placed: where are all cells of a block still alike? */
+static void mix(struct hyd_grids *grids, uint32_t row)
+{
+    const struct hyd_degree_table *table = grids->in->table;
+    const struct hyd_degree *degree = &table->row[row];
+    /* Blocks in nodes do not lie at multiples of d. */
+    const uint32_t common =
+        degree->node != 0 ? 1 : hyd_common_divisor(degree->d, grids->common);
+
+    if (common == grids->common) {
+        return;
+    }
+    grids->common = common;
+    for (uint32_t k = 0; k < table->n_rows; k++) {
+        const uint32_t rest = hyd_common_divisor(common, table->row[k].d);
+
+        grids->grid[k].even = table->row[k].node == 0 && rest == table->row[k].d;
+    }
+}
+
 void hyd_grids_fill(struct hyd_grids *grids, uint32_t row,
                     const struct hyd_grid_block *block, double shard_tokens,
                     double time_s)
 {
-    const struct hyd_degree *degree = &grids->in->table->row[row];
-    const uint32_t d = degree->d;
-    double *load_s = grids->load_s + block->cell;
-    double *room = grids->room_tokens + block->cell;
+    const struct hyd_grid *grid = &grids->grid[row];
 
-    if (degree->node != 0) {
-        grids->common = 1; /* not at multiples of d */
-    } else if (grids->common != d) {
-        grids->common = hyd_common_divisor(d, grids->common);
+    if (grids->common != grids->in->table->row[row].d) {
+        mix(grids, row);
     }
-    for (uint32_t k = 0; k < d; k++) {
-        load_s[k] += time_s;
-        room[k] -= shard_tokens;
+    for (uint32_t k = 0; k < grid->n_cells; k++) {
+        block->cell[k].load_s += time_s;
+        block->cell[k].room_tokens -= shard_tokens;
     }
-    sink_top(grids, row, class_of(grids, &grids->grid[row], block->number), block,
+    sink_top(grids, row, class_of(grids, grid, block->number), block,
              block->load_s + time_s);
+}
+
+/* What all rows have in common that this placement may use. */
+static uint32_t count_alike(const struct hyd_place_in *in)
+{
+    const struct hyd_degree_table *table = in->table;
+    uint32_t alike = in->speed == NULL ? table->n_ranks : 1;
+    uint32_t least_row = table->n_rows;
+
+    for (uint32_t run = 0; run < in->seqs->n_runs; run++) {
+        least_row = in->row[run] < least_row ? in->row[run] : least_row;
+    }
+    for (uint32_t row = least_row; row < table->n_rows; row++) {
+        alike = hyd_common_divisor(table->row[row].d, alike);
+        alike = hyd_common_divisor(table->row[row].node, alike);
+    }
+    return alike;
+}
+
+static void find_speeds(struct hyd_grids *grids)
+{
+    const double *speed = grids->in->speed;
+
+    for (uint32_t r = 0; speed != NULL && r < grids->in->table->n_ranks; r++) {
+        grids->least_speed =
+            r == 0 || speed[r] < grids->least_speed ? speed[r] : grids->least_speed;
+        grids->most_speed = speed[r] > grids->most_speed ? speed[r] : grids->most_speed;
+    }
 }
 
 hyd_status hyd_grids_init(struct hyd_grids *grids, const struct hyd_place_in *in,
                           struct hyd_arena *arena)
 {
-    const uint32_t n_ranks = in->table->n_ranks;
-    const size_t n = (size_t)in->n_microbatches * n_ranks;
+    const struct hyd_degree_table *table = in->table;
 
     grids->in = in;
     grids->arena = arena;
-    grids->load_s = hyd_arena_take(arena, n, sizeof *grids->load_s);
-    grids->room_tokens = hyd_arena_take(arena, n, sizeof *grids->room_tokens);
+    grids->alike = count_alike(in);
+    grids->n_cells = table->n_ranks / grids->alike;
+    grids->cell = hyd_arena_take(arena, (size_t)in->n_microbatches * grids->n_cells,
+                                 sizeof *grids->cell);
     grids->middle = hyd_arena_take(arena, in->n_microbatches, sizeof *grids->middle);
-    if (grids->load_s == NULL || grids->room_tokens == NULL || grids->middle == NULL) {
+    if (grids->cell == NULL || grids->middle == NULL) {
         return HYD_ERR_NO_MEMORY;
     }
     hyd_place_middle_first(in->n_microbatches, grids->middle);
     grids->most_share = hyd_place_most_share(in);
-    for (uint32_t r = 0; in->speed != NULL && r < n_ranks; r++) {
-        const double speed = in->speed[r];
-
-        grids->least_speed =
-            r == 0 || speed < grids->least_speed ? speed : grids->least_speed;
-        grids->most_speed = speed > grids->most_speed ? speed : grids->most_speed;
+    find_speeds(grids);
+    for (uint32_t k = 0; k < table->n_rows; k++) {
+        grids->grid[k].n_cells = table->row[k].d / grids->alike;
+        grids->grid[k].least_tokens = in->seqs->least_tokens / table->row[k].d;
+        grids->grid[k].even = table->row[k].node == 0; /* all are empty */
     }
     for (uint32_t m = 0; m < in->n_microbatches; m++) {
-        const double start_s = hyd_grids_start_s(grids, m);
+        struct hyd_grid_cell *cell = grids->cell + (size_t)m * grids->n_cells;
+        const struct hyd_grid_cell empty = {.load_s = hyd_grids_start_s(grids, m),
+                                            .room_tokens = table->cap_tokens};
 
-        for (uint32_t r = 0; r < n_ranks; r++) {
-            grids->load_s[(size_t)m * n_ranks + r] = start_s;
-            grids->room_tokens[(size_t)m * n_ranks + r] = in->table->cap_tokens;
+        for (uint32_t r = 0; r < grids->n_cells; r++) {
+            cell[r] = empty;
         }
     }
     return HYD_OK;

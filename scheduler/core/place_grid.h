@@ -4,7 +4,7 @@
  * What     The blocks of each degree in all microbatches, in lazy heaps over the cells'
  *          loads and rooms. place_mixed.c asks for a block of a degree, fills it, and
  *          goes on to the next sequence.
- * Shapes   Cells are [n_microbatches][n_ranks]; a row is one of the degree table.
+ * Shapes   A row is one of the degree table.
  * Units    seconds; tokens.
  * Errors   HYD_ERR_NO_MEMORY; no text is written
  * Owns     scratch comes from the arena; whoever marked it gives it back.
@@ -18,6 +18,12 @@
 #include "common/base/heap.h"
 #include "scheduler/core/place.h"
 
+/* What a rank holds in a microbatch. */
+struct hyd_grid_cell {
+    double load_s; /* with the ramp's start */
+    double room_tokens;
+};
+
 /* The blocks of one degree. */
 struct hyd_grid {
     struct hyd_heap live[HYD_SPEED_CLASSES]; /* by load */
@@ -25,14 +31,18 @@ struct hyd_grid {
     double *slowest; /* [n_blocks] speed, or NULL: one class */
     uint32_t *standing; /* [n_classes][n_microbatches] block that stands for the rest */
     uint32_t n_classes;
+    uint32_t n_cells; /* of a block */
+    double least_tokens; /* of a shard of the shortest sequence */
+    bool even; /* cells of a block were always in the same groups */
     bool made;
 };
 
 struct hyd_grids {
     const struct hyd_place_in *in;
     struct hyd_arena *arena;
-    double *load_s; /* [n_microbatches][n_ranks] with the ramp's start */
-    double *room_tokens;
+    struct hyd_grid_cell *cell; /* [n_microbatches][n_cells] */
+    uint32_t n_cells; /* in a microbatch */
+    uint32_t alike; /* ranks in a row that every group has all or none of: one cell */
     uint32_t *middle; /* [n_microbatches] k-th from the middle */
     double most_share;
     double least_speed;
@@ -46,8 +56,7 @@ struct hyd_grid_block {
     uint32_t place; /* of the microbatch, k-th from the middle */
     uint32_t microbatch;
     uint32_t number;
-    uint32_t first;
-    size_t cell; /* of its first rank */
+    struct hyd_grid_cell *cell; /* the first of the block */
     double load_s;
     double room_tokens;
 };

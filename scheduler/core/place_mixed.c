@@ -22,7 +22,7 @@ static void tell(const struct hyd_grids *grids, uint32_t run, uint32_t at, uint3
 
     if (block != NULL) {
         event.microbatch = block->microbatch;
-        event.rank = block->first;
+        event.rank = hyd_degree_block(&in->table->row[row], block->number);
         event.load_s = block->load_s - hyd_grids_start_s(grids, block->microbatch);
     } else {
         event.tokens /= event.degree;

@@ -25,8 +25,15 @@ static const char *heap_pops_in_order(struct hyd_rng *rng, void *ctx)
         item[i] = hyd_heap_item(any_key(rng), i);
     }
     hyd_heap_init(&heap, item, n_initial, MAX_ITEMS);
-    for (uint32_t i = n_initial; i < n; i++) {
-        hyd_heap_push(&heap, any_key(rng), i);
+    if (hyd_rng_below(rng, 3) == 0) {
+        for (uint32_t i = n_initial; i < n; i++) {
+            hyd_heap_append(&heap, any_key(rng), i);
+        }
+        hyd_heap_settle(&heap);
+    } else {
+        for (uint32_t i = n_initial; i < n; i++) {
+            hyd_heap_push(&heap, any_key(rng), i);
+        }
     }
     if (hyd_rng_below(rng, 2) == 0) {
         hyd_heap_replace_top(&heap, hyd_heap_top_key(&heap) + 2.5);

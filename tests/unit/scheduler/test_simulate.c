@@ -352,7 +352,7 @@ static void multiply_ranks(struct wide *w, uint32_t alike)
     for (uint32_t i = 0; i < WIDE_M * n; i++) {
         local_s[i] = w->local_s[i / alike];
     }
-    memcpy(w->local_s, local_s, WIDE_M * n * sizeof *local_s);
+    memcpy(w->local_s, local_s, (size_t)WIDE_M * n * sizeof *local_s);
     w->n_ranks = n;
     for (uint32_t g = 0; g < w->first_group[WIDE_M]; g++) {
         w->group[g].first *= alike;

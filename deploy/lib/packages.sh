@@ -18,7 +18,6 @@ run|protobuf-compiler|message definitions
 run|protobuf-c-compiler|messages in C
 run|libprotobuf-c-dev|messages in C
 run|libprotobuf-dev|definitions of well-known messages
-run|grpc-proto|health and reflection definitions
 run|libuv1-dev|event loop
 run|libucx-dev|communication between ranks on CPUs
 run|libjansson-dev|JSON

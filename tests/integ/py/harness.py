@@ -18,7 +18,6 @@ SOURCE = os.environ.get("HYDRA_SOURCE_DIR", ".")
 BUILD = os.environ.get("HYDRA_BUILD_DIR", "build")
 BIN = os.environ.get("HYDRA_BIN_DIR", os.path.join(BUILD, "bin"))
 WAIT_S = 30
-GRPC_PROTO = "/usr/share/grpc-proto"
 
 
 def skip(why):
@@ -180,7 +179,7 @@ class Stubs:
         with open(os.path.join(out, "lock"), "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             subprocess.run(
-                ["protoc", "-I", proto, "-I", GRPC_PROTO, "-I", "/usr/include",
+                ["protoc", "-I", proto, "-I", os.path.join(BUILD, "proto"), "-I", "/usr/include",
                  "--python_out", out, "--grpc_out", out,
                  "--plugin=protoc-gen-grpc=" + plugin, *files], check=True)
         sys.path.insert(0, os.path.join(out))

@@ -14,7 +14,7 @@ struct pair {
 
 static const char *plan_equals_reference(struct hyd_rng *rng, void *ctx)
 {
-    static const uint32_t kv[] = {1, 2, 3};
+    static const uint32_t kv[] = {1, 2, 4};
     const struct pair *pair = ctx;
     struct hyd_rig rig = {
         .compute = pair->compute, .backward = true, .amplitude = 1.0F};
@@ -26,6 +26,7 @@ static const char *plan_equals_reference(struct hyd_rng *rng, void *ctx)
         .n_kv_heads = kv[hyd_rng_below(rng, 3)],
         .see = (enum hyd_visibility)hyd_rng_below(rng, 3),
         .window_tokens = 1 + hyd_rng_below(rng, 100),
+        .part_min_rows = hyd_rng_below(rng, 2) == 0 ? 0 : 1 + hyd_rng_below(rng, 8),
     };
     rig.model.n_heads = rig.model.n_kv_heads * (1 + hyd_rng_below(rng, 3));
     rig.strided = hyd_rng_below(rng, 3) == 0;

@@ -44,7 +44,7 @@ static void grow_limits(const struct hyd_rig_plan *plan, uint32_t cell,
 void rig_reset(struct hyd_rig *rig)
 {
     rig->worst_forward = rig->worst_backward = 0.0;
-    rig->sent_bytes = rig->exposed_bytes = 0;
+    rig->sent_bytes = rig->exposed_bytes = rig->digest = 0;
     rig->wait_s = rig->compute_s = 0.0;
 }
 

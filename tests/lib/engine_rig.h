@@ -50,6 +50,7 @@ struct hyd_rig {
     const struct hyd_transport_ops *net; /* NULL: self; else self behind other calls */
     struct hyd_attn_slices slices;
     float amplitude; /* of q; 1 is usual */
+    bool unchecked; /* the caller compares digests, there is no answer in double */
     double tolerance; /* relative to the largest value of the tensor */
     uint64_t seed;
     /* results */
@@ -57,6 +58,7 @@ struct hyd_rig {
     double worst_backward;
     uint64_t sent_bytes;
     uint64_t exposed_bytes;
+    uint64_t digest; /* of the bytes of o, dq, dk, dv, wherever they are */
     double wait_s; /* of all ranks */
     double compute_s;
 };

@@ -26,8 +26,8 @@ static bool sees_anything(const struct hyd_step_in *in,
     struct hyd_rects rects = {0};
     struct hyd_attn_unit unit;
 
-    return hyd_program_rects(in->model, &cursor->part, ring_source, &rects, &unit, 1) >
-           0;
+    return hyd_program_rects(in->model, &cursor->part.group, ring_source, &rects, &unit,
+                             1) > 0;
 }
 
 static void close_post(struct trace *t, const struct hyd_step_place *place,

@@ -19,6 +19,7 @@ static void random_model(struct hyd_rng *rng, struct hyd_attn_model *model)
         .dtype = hyd_rng_below(rng, 2) == 0 ? HYD_DTYPE_BF16 : HYD_DTYPE_F32,
         .d = d[hyd_rng_below(rng, 4)],
         .n_kv_heads = 1 + hyd_rng_below(rng, 8),
+        .part_min_rows = hyd_rng_below(rng, 3) > 0 ? 0 : 1 + hyd_rng_below(rng, 200),
     };
     model->n_heads = model->n_kv_heads * (1 + hyd_rng_below(rng, 4));
     if (hyd_rng_below(rng, 3) == 0) {

@@ -104,8 +104,7 @@ hyd_status hyd_attn_create(const struct hyd_attn_config *config,
                       : (float)(1.0 / sqrt((double)config->model.d));
     hyd_memory_parts(&config->model, &attn->config.limits, &attn->parts);
     attn->slot = hyd_alloc_zeroed(alloc, attn->parts.n_slots, sizeof *attn->slot);
-    attn->max_parts = config->limits.split_seqs > 0 ? config->limits.split_seqs : 1;
-    attn->part = hyd_alloc_zeroed(alloc, attn->max_parts, sizeof *attn->part);
+    attn->part = hyd_alloc_zeroed(alloc, attn->parts.max_parts, sizeof *attn->part);
     if (attn->slot == NULL || attn->part == NULL) {
         st = HYD_ERR_NO_MEMORY;
         goto out;
@@ -172,7 +171,7 @@ static hyd_status check_cell(const struct hyd_attn *attn,
     struct hyd_memory_cell cell;
 
     hyd_memory_cell(&attn->config.model, step, attn->rank, microbatch, in_place, &cell);
-    if (cell.n_parts > attn->max_parts) {
+    if (cell.n_parts > attn->parts.max_parts) {
         return hyd_error_field(err, HYD_ERR_LIMIT, "split_seqs",
                                "microbatch %u gives rank %u %u parts to exchange, more "
                                "than %u split sequences make",

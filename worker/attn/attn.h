@@ -58,8 +58,8 @@
 /* What the arena is sized for. */
 struct hyd_attn_limits {
     uint32_t cell_tokens; /* cap C: sum of l/d over the sequences of a cell */
-    /* Sequences of a cell with d > 1; each may hold 2 rows more, and be a part with a
-     * place of its own (schedule.h). */
+    /* Sequences of a cell with d > 1; each may hold 2 rows more, and be some parts with
+     * places of their own (schedule.h). */
     uint32_t split_seqs;
     uint32_t max_u; /* largest Ulysses degree; <= min(16, n_heads) */
     uint32_t max_r; /* largest ring degree; 0: any. 1 saves the buffers of rings */

@@ -18,11 +18,11 @@
 
 enum { HYD_LANE_UNITS = 256 };
 
-/* Some sequences of a group in a pass, and where its bytes lie. Parts that use the
+/* A part of a group in a pass, and where its bytes lie. Parts that use the
  * network have places of their own, since several are under way at a time. */
 struct hyd_part {
     size_t group; /* of the step */
-    struct hyd_group of; /* the part as a group */
+    struct hyd_group_part of;
     uint64_t work_at; /* arena offsets */
     uint64_t tensor_at;
     uint64_t lse_at;
@@ -72,8 +72,7 @@ struct hyd_attn {
     struct hyd_buf arena;
     uint64_t scratch_bytes;
     struct hyd_slot *slot; /* [parts.n_slots] */
-    struct hyd_part *part; /* [max_parts]: those of the pass that use the network */
-    uint32_t max_parts;
+    struct hyd_part *part; /* [parts.max_parts]: of the pass, that use the network */
     uint32_t n_parts;
     struct hyd_part alone; /* the group of one rank that lane 1 is at */
     const struct hyd_transport_ops *net;

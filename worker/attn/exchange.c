@@ -15,7 +15,7 @@ static void heads_at(const struct hyd_attn *attn, const struct hyd_lane *lane,
                      const struct hyd_item *item, uint32_t x, uint32_t ret_range[2])
 {
     struct hyd_heads heads =
-        hyd_layout_heads(&attn->config.model, lane->in.group->u, x);
+        hyd_layout_heads_of(&attn->config.model, lane->in.group->u, x, lane->in.cut);
 
     ret_range[0] = item->kv ? heads.kv_first : heads.q_first;
     ret_range[1] = item->kv ? heads.n_kv : heads.n_q;

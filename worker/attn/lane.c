@@ -11,9 +11,12 @@ enum { MAX_PROGRESS = 256 };
 void hyd_lane_begin(const struct hyd_attn *attn, struct hyd_lane *lane, size_t group,
                     size_t end)
 {
+    const size_t first_end[2] = {group, end};
+
     /* An earlier step may have ended anywhere, even inside a compute. */
     memset(lane, 0, sizeof *lane);
-    hyd_schedule_start(&lane->schedule, attn->step.group, group, end, attn->rank);
+    hyd_schedule_start(&lane->schedule, &attn->config.model, attn->step.group,
+                       first_end, attn->rank);
 }
 
 static struct hyd_buf part_of(struct hyd_buf buf, uint64_t offset, uint64_t bytes)
@@ -259,7 +262,8 @@ static void enter_alone(struct hyd_attn *attn, struct hyd_lane *lane)
         lane->part->cell_row += lane->n_rows;
     }
     attn->alone.group = lane->item.group;
-    attn->alone.of = attn->step.group[lane->item.group];
+    attn->alone.of =
+        (struct hyd_group_part){attn->step.group[lane->item.group], {0, 1}};
     lane->part = &attn->alone;
 }
 
@@ -275,25 +279,28 @@ static hyd_status next_item(struct hyd_attn *attn, struct hyd_lane *lane)
     } else {
         enter_alone(attn, lane);
     }
-    group = &lane->part->of;
+    group = &lane->part->of.group;
     st = hyd_program_start(&lane->program, model, group, attn->rank, attn->pass.pass,
                            NULL);
     if (st != HYD_OK) {
         return st;
     }
+    lane->program.cut = lane->part->of.cut;
     if (lane == &attn->lane[0]) {
         hyd_program_go(&lane->program, lane->item.stretch);
     }
     lane->in = (struct hyd_memory_in){
         .model = model,
         .group = group,
+        .cut = lane->part->of.cut,
         .member = lane->program.member,
         .in_place = attn->pass_slot->in_place && group->u == 1,
         .dout_in_place =
             group->u == 1 && hyd_tensor_is_dense(model, &attn->io.dout, model->n_heads),
         .keep = attn->step.backward,
     };
-    lane->heads = hyd_layout_heads(model, group->u, lane->in.member % group->u);
+    lane->heads =
+        hyd_layout_heads_of(model, group->u, lane->in.member % group->u, lane->in.cut);
     lane->n_rows = hyd_group_rows(group, lane->in.member);
     lane->n_ring_rows = hyd_group_ring_rows(group, lane->in.member / group->u);
     hyd_memory_plan(&lane->in, attn->pass.pass, &lane->map);

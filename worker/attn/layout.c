@@ -85,6 +85,42 @@ struct hyd_heads hyd_layout_heads(const struct hyd_attn_model *model, uint32_t u
     };
 }
 
+struct hyd_heads hyd_layout_heads_of(const struct hyd_attn_model *model, uint32_t u,
+                                     uint32_t index, struct hyd_head_cut cut)
+{
+    struct hyd_heads all = hyd_layout_heads(model, u, index);
+    uint32_t per_kv = model->n_heads / model->n_kv_heads;
+    uint32_t q_end = all.q_first + all.n_q;
+    uint32_t first, end;
+
+    if (cut.n <= 1) {
+        return all;
+    }
+    first = all.kv_first + head_bound(all.n_kv, cut.n, cut.index);
+    end = all.kv_first + head_bound(all.n_kv, cut.n, cut.index + 1);
+    all.kv_first = first;
+    all.n_kv = end - first;
+    all.q_first = first * per_kv > all.q_first ? first * per_kv : all.q_first;
+    q_end = end * per_kv < q_end ? end * per_kv : q_end;
+    all.n_q = q_end - all.q_first;
+    return all;
+}
+
+uint32_t hyd_layout_most_cuts(const struct hyd_attn_model *model, uint32_t u)
+{
+    uint32_t least = model->n_kv_heads;
+
+    if (hyd_layout_kv_copies(model, u) > model->n_kv_heads) {
+        return 1;
+    }
+    for (uint32_t i = 0; i < u; i++) {
+        uint32_t n_kv = hyd_layout_heads(model, u, i).n_kv;
+
+        least = n_kv < least ? n_kv : least;
+    }
+    return least;
+}
+
 uint32_t hyd_layout_kv_copies(const struct hyd_attn_model *model, uint32_t u)
 {
     uint32_t sum = 0;

@@ -41,6 +41,9 @@ struct hyd_attn_model {
     float scale; /* 0: 1/sqrt(d) */
     enum hyd_visibility see;
     uint32_t window_tokens; /* HYD_SEE_WINDOW; > 0 */
+    /* Exchanges are not cut into parts below this many rows (schedule.h); 0:
+     * HYD_PART_MIN_ROWS, UINT32_MAX: never cut. The same on all ranks. */
+    uint32_t part_min_rows;
 };
 
 /* The ranks that share each of some sequences, in one microbatch. */
@@ -69,6 +72,13 @@ struct hyd_heads {
     uint32_t n_kv;
 };
 
+/* Some heads of every Ulysses index: the kv heads of each are cut into n runs, and these
+ * are the index-th with the q heads that read them. n <= 1: all heads. */
+struct hyd_head_cut {
+    uint32_t index;
+    uint32_t n;
+};
+
 /* First token of chunk `chunk` of 2 * n_ranks (equation 1); chunk may be 2 * n_ranks. */
 uint32_t hyd_layout_bound(uint32_t length_tokens, uint32_t n_ranks, uint32_t chunk);
 
@@ -88,6 +98,15 @@ void hyd_layout_owner(uint32_t length_tokens, uint32_t n_ranks, uint32_t token,
 /* Heads of Ulysses index `index` (equation 5). */
 struct hyd_heads hyd_layout_heads(const struct hyd_attn_model *model, uint32_t u,
                                   uint32_t index);
+
+/* Of these, the ones of a cut. A kv head's q heads stay together, so parts share no sum
+ * and give the bytes that the whole gives. cut.n <= hyd_layout_most_cuts. */
+struct hyd_heads hyd_layout_heads_of(const struct hyd_attn_model *model, uint32_t u,
+                                     uint32_t index, struct hyd_head_cut cut);
+
+/* Most cuts that leave each Ulysses index a kv head in each: 1 where kv heads are held
+ * twice, since their gradients are summed across indexes. */
+uint32_t hyd_layout_most_cuts(const struct hyd_attn_model *model, uint32_t u);
 
 /* Sum over the Ulysses indexes of their kv heads: n_kv_heads when nothing is replicated
  * (equation 6). */

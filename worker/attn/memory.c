@@ -25,6 +25,12 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+static struct hyd_heads heads_of(const struct hyd_memory_in *in)
+{
+    return hyd_layout_heads_of(in->model, in->group->u, in->member % in->group->u,
+                               in->cut);
+}
+
 /* Append a region to what `end` counts. */
 static void put(struct hyd_memory_map *map, enum hyd_region region, uint64_t bytes,
                 uint64_t *end)
@@ -85,10 +91,12 @@ static uint64_t most_visit_rows(const struct hyd_memory_in *in, bool sends)
 static void put_shared(const struct hyd_memory_in *in, enum hyd_direction pass,
                        uint64_t at, struct hyd_memory_map *map)
 {
-    struct hyd_program program = {
-        .model = in->model, .group = in->group, .pass = pass, .member = in->member};
-    struct hyd_heads heads =
-        hyd_layout_heads(in->model, in->group->u, in->member % in->group->u);
+    struct hyd_program program = {.model = in->model,
+                                  .group = in->group,
+                                  .cut = in->cut,
+                                  .pass = pass,
+                                  .member = in->member};
+    struct hyd_heads heads = heads_of(in);
     uint64_t row =
         2 * (uint64_t)heads.n_kv * in->model->d * hyd_dtype_bytes(in->model->dtype);
     uint64_t ring_end = hyd_memory_align(at);
@@ -145,8 +153,7 @@ static void put_accumulators(const struct hyd_memory_in *in, uint64_t row,
 static void put_work(const struct hyd_memory_in *in, enum hyd_direction pass,
                      uint64_t q_elements, uint64_t n_rows, struct hyd_memory_map *map)
 {
-    struct hyd_heads heads =
-        hyd_layout_heads(in->model, in->group->u, in->member % in->group->u);
+    struct hyd_heads heads = heads_of(in);
     uint64_t acc_row = 2 * sizeof(float) * (uint64_t)heads.n_kv * in->model->d;
     uint64_t e = hyd_dtype_bytes(in->model->dtype);
     uint64_t end = 0;
@@ -166,7 +173,7 @@ void hyd_memory_plan(const struct hyd_memory_in *in, enum hyd_direction pass,
                      struct hyd_memory_map *ret_map)
 {
     uint32_t u = in->group->u;
-    struct hyd_heads heads = hyd_layout_heads(in->model, u, in->member % u);
+    struct hyd_heads heads = heads_of(in);
     uint64_t n_rows = hyd_group_ring_rows(in->group, in->member / u);
     uint64_t q_elements = n_rows * heads.n_q * in->model->d;
     uint64_t kv_elements = n_rows * heads.n_kv * in->model->d;
@@ -257,8 +264,10 @@ void hyd_memory_parts(const struct hyd_attn_model *model,
                          larger(kv, own_rows * larger(c.kv_token, model->n_kv_heads))};
     uint64_t kept = (limits->n_saved > 0 ? 2 : 1) * q + 2 * kv;
     bool nothing_kept = limits->max_u == 1 && limits->dense;
+    uint32_t max_parts =
+        hyd_cell_most_parts(model, limits->cell_tokens + slack, limits->split_seqs);
     /* Each part has regions of its own to align, and so has the group of one rank. */
-    uint64_t n_places = 1 + larger(limits->split_seqs, 1);
+    uint64_t n_places = 1 + (uint64_t)max_parts;
 
     if (limits->max_u == 1) {
         stage[0] = stage[1] = 0; /* nothing is exchanged */
@@ -271,6 +280,7 @@ void hyd_memory_parts(const struct hyd_attn_model *model,
         .work_bytes = work_bound(model, limits, c.replicated, rows, stage) +
                       n_places * ALIGN_BYTES * (LANE_REGIONS + 2 * HYD_MAX_ULYSSES),
         .n_slots = limits->n_saved > 0 ? limits->n_saved : 1,
+        .max_parts = max_parts,
     };
 }
 
@@ -295,7 +305,8 @@ uint64_t hyd_memory_work(const struct hyd_memory_in *in)
 }
 
 /* Add one part of a group to what its cell needs. */
-static void add_part(const struct hyd_memory_in *in, struct hyd_memory_cell *cell)
+static void add_part(const struct hyd_memory_in *in, bool is_last,
+                     struct hyd_memory_cell *cell)
 {
     struct hyd_memory_map map;
     uint64_t work = hyd_memory_work(in);
@@ -303,7 +314,7 @@ static void add_part(const struct hyd_memory_in *in, struct hyd_memory_cell *cel
     hyd_memory_plan(in, HYD_DIRECTION_FORWARD, &map);
     cell->tensor_bytes += map.tensor_bytes;
     cell->lse_bytes += map.lse_bytes;
-    cell->n_rows += hyd_group_rows(in->group, in->member);
+    cell->n_rows += is_last ? hyd_group_rows(in->group, in->member) : 0;
     if (hyd_group_degree(in->group) > 1) {
         cell->n_parts++;
         cell->net_bytes += work;
@@ -324,9 +335,9 @@ void hyd_memory_cell(const struct hyd_attn_model *model,
 
     for (size_t i = 0; i < step->n_groups; i++) {
         const struct hyd_group *group = &step->group[i];
-        struct hyd_group part;
+        struct hyd_group_part part;
         struct hyd_memory_in in = {.model = model,
-                                   .group = &part,
+                                   .group = &part.group,
                                    .in_place = in_place[0] && group->u == 1,
                                    .dout_in_place = in_place[1] && group->u == 1,
                                    .keep = step->backward};
@@ -335,9 +346,10 @@ void hyd_memory_cell(const struct hyd_attn_model *model,
             !hyd_group_member(group, rank, &in.member)) {
             continue;
         }
-        for (uint32_t p = 0; p < hyd_group_n_parts(group); p++) {
-            part = hyd_group_part(group, p);
-            add_part(&in, &cell);
+        for (uint32_t p = 0; p < hyd_group_n_parts(model, group); p++) {
+            part = hyd_group_part(model, group, p);
+            in.cut = part.cut;
+            add_part(&in, hyd_group_part_is_last(&part), &cell);
         }
     }
     *ret_cell = cell;

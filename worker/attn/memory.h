@@ -24,6 +24,7 @@
 struct hyd_memory_in {
     const struct hyd_attn_model *model;
     const struct hyd_group *group;
+    struct hyd_head_cut cut; /* of its heads */
     uint32_t member;
     bool in_place; /* u = 1 and dense tensors: q, k, v, o stay the caller's */
     bool dout_in_place;
@@ -52,6 +53,7 @@ struct hyd_memory_parts {
     uint64_t lse_bytes; /* of a slot, rounded up */
     uint64_t work_bytes; /* both lanes */
     uint32_t n_slots;
+    uint32_t max_parts; /* of groups with d > 1, in a cell */
 };
 
 /* Upper bounds over every cell that keeps the limits. */

@@ -23,6 +23,14 @@ static size_t end_of_microbatch(const struct hyd_step_in *in, size_t first)
     return end;
 }
 
+static void start_schedule(struct hyd_step_cursor *cursor)
+{
+    const size_t first_end[2] = {cursor->first, cursor->end};
+
+    hyd_schedule_start(&cursor->schedule, cursor->in.model, cursor->in.group, first_end,
+                       cursor->rank);
+}
+
 hyd_status hyd_step_cursor_start(struct hyd_step_cursor *cursor,
                                  const struct hyd_step_in *in, uint32_t rank,
                                  uint32_t n_ranks, struct hyd_error *err)
@@ -43,7 +51,7 @@ hyd_status hyd_step_cursor_start(struct hyd_step_cursor *cursor,
     }
     *cursor = (struct hyd_step_cursor){.in = *in, .rank = rank};
     cursor->end = end_of_microbatch(in, 0);
-    hyd_schedule_start(&cursor->schedule, in->group, 0, cursor->end, rank);
+    start_schedule(cursor);
     return HYD_OK;
 }
 
@@ -62,8 +70,7 @@ static bool next_pass(struct hyd_step_cursor *cursor)
     if (cursor->first >= cursor->in.n_groups) {
         return false;
     }
-    hyd_schedule_start(&cursor->schedule, cursor->in.group, cursor->first, cursor->end,
-                       cursor->rank);
+    start_schedule(cursor);
     return true;
 }
 
@@ -77,7 +84,7 @@ static void place_of(const struct hyd_step_cursor *cursor,
     *ret_place = (struct hyd_step_place){
         .group = cursor->item.group,
         .part = cursor->item.part,
-        .n_parts = hyd_group_n_parts(group),
+        .n_parts = hyd_group_n_parts(cursor->in.model, group),
         .microbatch = group->microbatch,
         .layer = forward ? cursor->number : 2 * layers - 1 - cursor->number,
         .pass = forward ? HYD_DIRECTION_FORWARD : HYD_DIRECTION_BACKWARD,
@@ -94,12 +101,13 @@ static bool next_item(struct hyd_step_cursor *cursor)
         return false;
     }
     place_of(cursor, &place);
-    cursor->part =
-        hyd_group_part(&cursor->in.group[cursor->item.group], cursor->item.part);
-    alone = hyd_group_degree(&cursor->part) == 1;
+    cursor->part = hyd_group_part(
+        cursor->in.model, &cursor->in.group[cursor->item.group], cursor->item.part);
+    alone = hyd_group_degree(&cursor->part.group) == 1;
     cursor->has_program =
-        hyd_program_start(&cursor->program, cursor->in.model, &cursor->part,
+        hyd_program_start(&cursor->program, cursor->in.model, &cursor->part.group,
                           cursor->rank, place.pass, NULL) == HYD_OK;
+    cursor->program.cut = cursor->part.cut;
     if (cursor->has_program && !alone) {
         hyd_program_go(&cursor->program, cursor->item.stretch);
     }
@@ -113,7 +121,7 @@ bool hyd_step_next(struct hyd_step_cursor *cursor, struct hyd_program_op *ret_op
         return false;
     }
     for (;;) {
-        cursor->program.group = &cursor->part; /* cursors may be copied */
+        cursor->program.group = &cursor->part.group; /* cursors may be copied */
         if (cursor->has_program &&
             hyd_program_next_in(&cursor->program, cursor->item.stretch, ret_op)) {
             place_of(cursor, ret_place);

@@ -49,7 +49,7 @@ struct hyd_step_cursor {
     struct hyd_schedule schedule; /* of the pass */
     struct hyd_schedule_item item;
     bool has_program; /* of the item */
-    struct hyd_group part;
+    struct hyd_group_part part;
     struct hyd_program program;
 };
 

@@ -197,27 +197,30 @@ static void place_parts(struct hyd_attn *attn, size_t first, size_t end,
     attn->n_parts = 0;
     for (size_t i = first; i < end; i++) {
         const struct hyd_group *group = &attn->step.group[i];
-        uint32_t n = hyd_group_n_parts(group);
+        uint32_t n = hyd_group_n_parts(model, group);
 
         at.group = i;
         for (uint32_t p = 0; p < n; p++) {
             struct hyd_memory_in in = {
                 .model = model,
-                .group = &at.of,
+                .group = &at.of.group,
                 .in_place = attn->pass_slot->in_place && group->u == 1,
                 .dout_in_place =
                     group->u == 1 && dout_is_dense(attn, &attn->pass, &attn->io),
                 .keep = attn->step.backward};
             struct hyd_memory_map map;
 
-            at.of = hyd_group_part(group, p);
+            at.of = hyd_group_part(model, group, p);
+            in.cut = at.of.cut;
             (void)hyd_group_member(group, attn->rank, &in.member);
             attn->part[attn->n_parts++] = at;
             hyd_memory_plan(&in, HYD_DIRECTION_FORWARD, &map);
             at.work_at += hyd_memory_work(&in);
             at.tensor_at += map.tensor_bytes;
             at.lse_at += map.lse_bytes;
-            at.cell_row += hyd_group_rows(&at.of, in.member);
+            at.cell_row += hyd_group_part_is_last(&at.of)
+                               ? hyd_group_rows(&at.of.group, in.member)
+                               : 0;
         }
     }
 }

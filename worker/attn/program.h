@@ -101,10 +101,12 @@ enum hyd_stretch {
     HYD_STRETCH_TAKE, /* its wait, unpack */
 };
 
-/* Cursor over one group's pass of one member. Fields are private. */
+/* Cursor over one group's pass of one member. Fields are private, but `cut`: set it after
+ * start for a part by heads. */
 struct hyd_program {
     const struct hyd_attn_model *model;
     const struct hyd_group *group;
+    struct hyd_head_cut cut;
     enum hyd_direction pass;
     uint32_t member;
     uint32_t stage;

@@ -27,7 +27,7 @@ uint64_t hyd_program_row_bytes(const struct hyd_program *program,
     uint64_t d = model->d;
     uint64_t e = hyd_dtype_bytes(model->dtype);
     uint32_t u = program->group->u;
-    struct hyd_heads heads = hyd_layout_heads(model, u, index);
+    struct hyd_heads heads = hyd_layout_heads_of(model, u, index, program->cut);
 
     if (program->pass == HYD_DIRECTION_FORWARD) {
         return phase == HYD_PHASE_IN ? (heads.n_q + 2 * (uint64_t)heads.n_kv) * d * e
@@ -89,8 +89,8 @@ uint64_t hyd_program_kv_bytes(const struct hyd_program *program, uint32_t ring,
 {
     const struct hyd_group *group = program->group;
     const uint32_t ring_source[2] = {ring, source};
-    struct hyd_heads heads =
-        hyd_layout_heads(program->model, group->u, program->member % group->u);
+    struct hyd_heads heads = hyd_layout_heads_of(
+        program->model, group->u, program->member % group->u, program->cut);
 
     return (uint64_t)hyd_program_visit_rows(program->model, group, ring_source) *
            heads.n_kv * program->model->d * hyd_dtype_bytes(program->model->dtype);

@@ -15,49 +15,121 @@ static uint64_t tokens_of(const struct hyd_group *group)
     return n;
 }
 
-uint32_t hyd_group_n_parts(const struct hyd_group *group)
+static uint64_t min_rows_of(const struct hyd_attn_model *model)
 {
-    uint64_t rows = tokens_of(group) / hyd_group_degree(group);
-    uint32_t most = group->n_seqs < HYD_MAX_PARTS ? group->n_seqs : HYD_MAX_PARTS;
-
-    if (group->u == 1 || rows < 2 * (uint64_t)HYD_PART_MIN_ROWS) {
-        return 1;
-    }
-    return rows / HYD_PART_MIN_ROWS < most ? (uint32_t)(rows / HYD_PART_MIN_ROWS)
-                                           : most;
+    return model->part_min_rows > 0 ? model->part_min_rows : HYD_PART_MIN_ROWS;
 }
 
-/* First sequence of a part: where part/n of the tokens are passed, but every part has one
+static uint32_t smaller(uint64_t a, uint64_t b)
+{
+    return (uint32_t)(a < b ? a : b);
+}
+
+/* Equation P1, first half: runs of whole sequences. */
+static uint32_t n_runs_of(const struct hyd_attn_model *model,
+                          const struct hyd_group *group)
+{
+    uint64_t rows = tokens_of(group) / hyd_group_degree(group);
+
+    if (group->u == 1 || rows < 2 * min_rows_of(model)) {
+        return 1;
+    }
+    return smaller(rows / min_rows_of(model), smaller(group->n_seqs, HYD_MAX_PARTS));
+}
+
+/* First sequence of a run: where run/n of the tokens are passed, but every run has one
  * sequence at least. */
-static uint32_t first_of(const struct hyd_group *group, uint32_t n_parts, uint32_t part)
+static uint32_t first_of(const struct hyd_group *group, uint32_t n_runs, uint32_t run)
 {
     uint64_t total = tokens_of(group);
     uint64_t before = 0;
     uint32_t at = 0;
 
-    for (uint32_t i = 1; i <= part; i++) {
-        uint32_t most = group->n_seqs - (n_parts - i);
+    for (uint32_t i = 1; i <= run; i++) {
+        uint32_t most = group->n_seqs - (n_runs - i);
 
         before += group->length_tokens[at++];
-        while (at < most && before * n_parts < total * i) {
+        while (at < most && before * n_runs < total * i) {
             before += group->length_tokens[at++];
         }
     }
     return at;
 }
 
-struct hyd_group hyd_group_part(const struct hyd_group *group, uint32_t part)
+static struct hyd_group run_of(const struct hyd_group *group, uint32_t n_runs,
+                               uint32_t run)
 {
-    uint32_t n_parts = hyd_group_n_parts(group);
-    uint32_t first = first_of(group, n_parts, part);
-    uint32_t end =
-        part + 1 < n_parts ? first_of(group, n_parts, part + 1) : group->n_seqs;
+    uint32_t first = first_of(group, n_runs, run);
+    uint32_t end = run + 1 < n_runs ? first_of(group, n_runs, run + 1) : group->n_seqs;
     struct hyd_group of = *group;
 
     of.id += first;
     of.length_tokens += first;
     of.n_seqs = end - first;
     return of;
+}
+
+/* Equation P1, second half: a run with more than its share of the tokens by heads. */
+static uint32_t n_cuts_of(const struct hyd_attn_model *model,
+                          const struct hyd_group *group, const struct hyd_group *run)
+{
+    uint64_t total = tokens_of(group);
+    uint64_t tokens = tokens_of(run);
+    uint64_t most = tokens / hyd_group_degree(group) / min_rows_of(model);
+    uint32_t n;
+
+    if (group->u == 1 || most < 2) {
+        return 1;
+    }
+    n = smaller(smaller(HYD_MAX_PARTS * tokens / total, most),
+                hyd_layout_most_cuts(model, group->u));
+    return n > 0 ? n : 1;
+}
+
+uint32_t hyd_group_n_parts(const struct hyd_attn_model *model,
+                           const struct hyd_group *group)
+{
+    uint32_t n_runs = n_runs_of(model, group);
+    uint32_t n_parts = 0;
+
+    for (uint32_t i = 0; i < n_runs; i++) {
+        struct hyd_group run = run_of(group, n_runs, i);
+
+        n_parts += n_cuts_of(model, group, &run);
+    }
+    return n_parts;
+}
+
+struct hyd_group_part hyd_group_part(const struct hyd_attn_model *model,
+                                     const struct hyd_group *group, uint32_t part)
+{
+    uint32_t n_runs = n_runs_of(model, group);
+    struct hyd_group_part ret = {.cut = {.index = part}};
+
+    for (uint32_t i = 0; i < n_runs; i++) {
+        ret.group = run_of(group, n_runs, i);
+        ret.cut.n = n_cuts_of(model, group, &ret.group);
+        if (ret.cut.index < ret.cut.n) {
+            break;
+        }
+        ret.cut.index -= ret.cut.n;
+    }
+    return ret;
+}
+
+bool hyd_group_part_is_last(const struct hyd_group_part *part)
+{
+    return part->cut.index + 1 == part->cut.n;
+}
+
+uint32_t hyd_cell_most_parts(const struct hyd_attn_model *model, uint64_t n_rows,
+                             uint32_t split_seqs)
+{
+    /* A run is cut once for each min_rows rows at most. */
+    uint64_t by_heads = smaller((uint64_t)split_seqs * (HYD_MAX_PARTS - 1),
+                                n_rows / min_rows_of(model));
+
+    return split_seqs > 0 ? smaller(split_seqs + by_heads, UINT32_MAX) : 1;
 }
 
 enum phase { PHASE_FIRST_SENDS, PHASE_PARTS, PHASE_LAST_TAKE, PHASE_LOCAL, PHASE_END };
@@ -85,15 +157,23 @@ static void enter_phase(struct hyd_schedule *schedule, enum phase phase)
         .group = find_group(schedule, schedule->first, phase == PHASE_LOCAL)};
 }
 
-void hyd_schedule_start(struct hyd_schedule *schedule, const struct hyd_group *group,
-                        size_t first, size_t end, uint32_t rank)
+void hyd_schedule_start(struct hyd_schedule *schedule,
+                        const struct hyd_attn_model *model,
+                        const struct hyd_group *group, const size_t first_end[2],
+                        uint32_t rank)
 {
     memset(schedule, 0, sizeof *schedule);
+    schedule->model = model;
     schedule->group = group;
-    schedule->first = first;
-    schedule->end = end;
+    schedule->first = first_end[0];
+    schedule->end = first_end[1];
     schedule->rank = rank;
     enter_phase(schedule, PHASE_FIRST_SENDS);
+}
+
+static uint32_t n_parts_of(const struct hyd_schedule *schedule, size_t group)
+{
+    return hyd_group_n_parts(schedule->model, &schedule->group[group]);
 }
 
 static bool first_send(struct hyd_schedule *schedule,
@@ -107,7 +187,7 @@ static bool first_send(struct hyd_schedule *schedule,
     }
     *ret_item = *now;
     ret_item->stretch = HYD_STRETCH_SEND;
-    now->number += hyd_group_n_parts(&schedule->group[now->group]);
+    now->number += n_parts_of(schedule, now->group);
     now->group = find_group(schedule, now->group + 1, false);
     return true;
 }
@@ -120,7 +200,7 @@ static void next_part(struct hyd_schedule *schedule)
     schedule->has_last = true;
     now->number++;
     now->part++;
-    if (now->part == hyd_group_n_parts(&schedule->group[now->group])) {
+    if (now->part == n_parts_of(schedule, now->group)) {
         now->part = 0;
         now->group = find_group(schedule, now->group + 1, false);
     }
@@ -141,7 +221,7 @@ static bool part_step(struct hyd_schedule *schedule, struct hyd_schedule_item *r
         ret_item->part++;
         ret_item->number++;
         ret_item->stretch = HYD_STRETCH_SEND;
-        return ret_item->part < hyd_group_n_parts(&schedule->group[now->group]);
+        return ret_item->part < n_parts_of(schedule, now->group);
     case STEP_WORK:
         *ret_item = *now;
         ret_item->stretch = HYD_STRETCH_WORK;

@@ -146,6 +146,18 @@ static struct hyd_attn_unit cut_unit(struct hyd_attn_unit *unit, uint32_t n_rows
     return piece;
 }
 
+/* Slices are cut as if all heads of the member were there: what a task adds to dK, dV
+ * then does not depend on how the exchange was cut into parts. */
+static double flop_per_pair(const struct hyd_attn *attn, const struct hyd_lane *lane)
+{
+    const struct hyd_attn_model *model = &attn->config.model;
+    uint32_t u = lane->in.group->u;
+
+    return (lane->program.pass == HYD_DIRECTION_FORWARD ? 4.0 : 10.0) *
+           (double)model->d *
+           (double)hyd_layout_heads(model, u, lane->in.member % u).n_q;
+}
+
 static void count_pairs(struct hyd_attn *attn, const struct hyd_lane *lane,
                         uint64_t pairs)
 {
@@ -161,8 +173,7 @@ static hyd_status run_slice(struct hyd_attn *attn, struct hyd_lane *lane,
                             double slice_flop)
 {
     const struct hyd_attn_model *model = &attn->config.model;
-    double per_pair = (lane->program.pass == HYD_DIRECTION_FORWARD ? 4.0 : 10.0) *
-                      (double)model->d * (double)lane->heads.n_q;
+    double per_pair = flop_per_pair(attn, lane);
     struct hyd_attn_unit *unit = &lane->unit[lane->next_unit];
     uint64_t pairs = hyd_program_pairs(model, unit);
     double flop = (double)pairs * per_pair;

@@ -83,15 +83,16 @@ static void attn_says_which_cell_is_too_full(void **state)
 
 static void attn_says_when_there_are_more_parts_than_it_was_made_for(void **state)
 {
-    static const uint32_t id[] = {0, 1, 2};
-    static const uint32_t none[] = {0, 0, 0};
+    static const uint32_t id[] = {0, 1, 2, 3, 4};
+    static const uint32_t none[] = {0, 0, 0, 0, 0};
     struct fixture *f = *state;
-    struct hyd_group group[3];
-    const struct hyd_attn_step step = {.group = group, .n_groups = 3};
+    struct hyd_group group[5];
+    const struct hyd_attn_step step = {.group = group, .n_groups = 5};
     struct hyd_error err = {.text = ""};
 
-    /* Without tokens they need no memory, but three of them are under way at a time. */
-    for (uint32_t i = 0; i < 3; i++) {
+    /* Without tokens they need no memory, but five of them are under way at a time: the
+     * engine has places for two sequences, cut once more by heads in 44 rows. */
+    for (uint32_t i = 0; i < 5; i++) {
         group[i] = fixture_group(0, ring_of_2, zero_one, id + i, none);
     }
     assert_int_equal(hyd_attn_begin_step(f->attn, &step, &err), HYD_ERR_LIMIT);

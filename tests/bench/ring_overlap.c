@@ -31,12 +31,14 @@ const char *hyd_overlap_run(const struct hyd_overlap_case *one, uint32_t tokens,
     struct hyd_rig rig = {
         .model = {.dtype = HYD_DTYPE_F32,
                   .d = 64,
-                  .n_heads = 8,
-                  .n_kv_heads = 4,
+                  .n_heads = one->n_heads,
+                  .n_kv_heads = one->n_kv_heads,
                   .see = one->window_tokens > 0 ? HYD_SEE_WINDOW : HYD_SEE_CAUSAL,
-                  .window_tokens = one->window_tokens},
+                  .window_tokens = one->window_tokens,
+                  .part_min_rows = one->whole ? UINT32_MAX : 0},
         .plan = {.n_ranks = one->u * one->r, .n_microbatches = 1, .n_layers = 1},
         .backward = true,
+        .unchecked = one->whole,
         .amplitude = 1.0F,
         .tolerance = 1e-5,
         .seed = 5};
@@ -55,10 +57,11 @@ const char *hyd_overlap_run(const struct hyd_overlap_case *one, uint32_t tokens,
     if (why != NULL) {
         return why;
     }
-    *ret_row = (struct hyd_overlap_row){
-        .wait_s = rig.wait_s,
-        .compute_s = rig.compute_s,
-        .worst_error = fmax(rig.worst_forward, rig.worst_backward)};
+    *ret_row = (struct hyd_overlap_row){.wait_s = rig.wait_s,
+                                        .compute_s = rig.compute_s,
+                                        .worst_error =
+                                            fmax(rig.worst_forward, rig.worst_backward),
+                                        .digest = rig.digest};
     sum_overlap(&rig, ret_row);
     ret_row->exposed_share = (double)rig.exposed_bytes / ret_row->received_bytes;
     return NULL;

@@ -14,6 +14,9 @@ struct hyd_overlap_case {
     uint32_t u, r;
     uint32_t n_seqs;
     uint32_t window_tokens; /* 0: causal */
+    uint32_t n_heads;
+    uint32_t n_kv_heads;
+    bool whole; /* exchanges are not cut into parts; judged by its digest alone */
 };
 
 struct hyd_overlap_row {
@@ -21,7 +24,8 @@ struct hyd_overlap_row {
     double hidden_share; /* by the lists of operations */
     double exposed_share; /* missing when an engine had nothing else to do */
     double wait_s, compute_s; /* all ranks */
-    double worst_error; /* forward or backward, relative */
+    double worst_error; /* forward or backward, relative; 0 for `whole` */
+    uint64_t digest; /* of all results: cutting an exchange changes no byte */
 };
 
 /* `tokens` in all, over n_seqs sequences. */

@@ -181,6 +181,8 @@ static int print_program(const struct hyd_worker_settings *set)
         .d = (uint32_t)set->head_dim,
         .n_heads = (uint32_t)set->heads,
         .n_kv_heads = (uint32_t)set->kv_heads,
+        .see = hyd_worker_see(set),
+        .window_tokens = (uint32_t)set->window,
     };
     struct hyd_error err = {.text = ""};
     const hyd_status st =

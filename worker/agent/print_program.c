@@ -7,7 +7,7 @@
 #include <jansson.h>
 
 #include "common/base/arena.h"
-#include "worker/attn/program.h"
+#include "worker/attn/schedule.h"
 
 struct plan_file {
     json_t *root;
@@ -127,6 +127,19 @@ static hyd_status read_groups(struct plan_file *file,
     return HYD_OK;
 }
 
+struct pass_out {
+    FILE *out;
+    enum hyd_direction pass;
+};
+
+static void print_seqs(const struct hyd_group *group, FILE *out)
+{
+    for (uint32_t i = 0; i < group->n_seqs; i++) {
+        (void)fprintf(out, " %u(%u)", group->id[i], group->length_tokens[i]);
+    }
+    (void)fprintf(out, "\n");
+}
+
 static void print_messages(const struct hyd_program_op *op, FILE *out)
 {
     for (uint32_t i = 0; i < op->n_messages; i++) {
@@ -139,21 +152,22 @@ static void print_messages(const struct hyd_program_op *op, FILE *out)
     }
 }
 
-static hyd_status print_pass(const struct hyd_attn_model *model,
-                             const struct hyd_group *group, uint32_t rank,
-                             enum hyd_direction pass, FILE *out, struct hyd_error *err)
+/* One part of a group, and what it adds to the sums of sent and received bytes. */
+static hyd_status print_part(const struct hyd_attn_model *model,
+                             const struct hyd_group_part *part, uint32_t rank,
+                             const struct pass_out *to, uint64_t ret_bytes[2],
+                             struct hyd_error *err)
 {
     struct hyd_program program;
     struct hyd_program_op op;
-    uint64_t sent_bytes = 0;
-    uint64_t received_bytes = 0;
-    hyd_status st = hyd_program_start(&program, model, group, rank, pass, err);
+    FILE *out = to->out;
+    hyd_status st =
+        hyd_program_start(&program, model, &part->group, rank, to->pass, err);
 
     if (st != HYD_OK) {
         return st;
     }
-    (void)fprintf(out, "  %s\n",
-                  pass == HYD_DIRECTION_FORWARD ? "forward" : "backward");
+    program.cut = part->cut;
     while (hyd_program_next(&program, &op)) {
         (void)fprintf(out, "    %-7s %s", hyd_program_kind_name(op.kind),
                       hyd_program_phase_name(op.phase));
@@ -162,8 +176,8 @@ static hyd_status print_pass(const struct hyd_attn_model *model,
                           op.source);
         }
         if (op.kind == HYD_PROGRAM_POST) {
-            sent_bytes += op.sent_bytes;
-            received_bytes += op.received_bytes;
+            ret_bytes[0] += op.sent_bytes;
+            ret_bytes[1] += op.received_bytes;
             (void)fprintf(out, ", sends %" PRIu64 " and receives %" PRIu64 " bytes",
                           op.sent_bytes, op.received_bytes);
         }
@@ -172,9 +186,47 @@ static hyd_status print_pass(const struct hyd_attn_model *model,
             print_messages(&op, out);
         }
     }
-    (void)fprintf(out, "    in all  sent %" PRIu64 ", received %" PRIu64 " bytes\n",
-                  sent_bytes, received_bytes);
     return HYD_OK;
+}
+
+static void print_part_head(const struct hyd_attn_model *model,
+                            const struct hyd_group_part *part, uint32_t rank,
+                            const uint32_t number_of[2], FILE *out)
+{
+    uint32_t member = 0;
+    struct hyd_heads heads;
+
+    if (number_of[1] == 1) {
+        return;
+    }
+    (void)hyd_group_member(&part->group, rank, &member);
+    heads =
+        hyd_layout_heads_of(model, part->group.u, member % part->group.u, part->cut);
+    (void)fprintf(out, "   part %u of %u: heads %u-%u, kv heads %u-%u of", number_of[0],
+                  number_of[1], heads.q_first, heads.q_first + heads.n_q - 1,
+                  heads.kv_first, heads.kv_first + heads.n_kv - 1);
+    print_seqs(&part->group, out);
+}
+
+static hyd_status print_pass(const struct hyd_attn_model *model,
+                             const struct hyd_group *group, uint32_t rank,
+                             const struct pass_out *to, struct hyd_error *err)
+{
+    const uint32_t n_parts = hyd_group_n_parts(model, group);
+    uint64_t bytes[2] = {0, 0}; /* sent, received */
+    hyd_status st = HYD_OK;
+
+    (void)fprintf(to->out, "  %s\n",
+                  to->pass == HYD_DIRECTION_FORWARD ? "forward" : "backward");
+    for (uint32_t p = 0; p < n_parts && st == HYD_OK; p++) {
+        const struct hyd_group_part part = hyd_group_part(model, group, p);
+
+        print_part_head(model, &part, rank, (const uint32_t[2]){p, n_parts}, to->out);
+        st = print_part(model, &part, rank, to, bytes, err);
+    }
+    (void)fprintf(to->out, "    in all  sent %" PRIu64 ", received %" PRIu64 " bytes\n",
+                  bytes[0], bytes[1]);
+    return st;
 }
 
 static void print_group(const struct hyd_group *group, uint32_t rank, FILE *out)
@@ -189,10 +241,7 @@ static void print_group(const struct hyd_group *group, uint32_t rank, FILE *out)
         (void)fprintf(out, " %u", group->rank[i]);
     }
     (void)fprintf(out, "; %u rows of", hyd_group_rows(group, member));
-    for (uint32_t i = 0; i < group->n_seqs; i++) {
-        (void)fprintf(out, " %u(%u)", group->id[i], group->length_tokens[i]);
-    }
-    (void)fprintf(out, "\n");
+    print_seqs(group, out);
 }
 
 static hyd_status load(struct plan_file *file, const char *path, uint32_t rank,
@@ -235,10 +284,10 @@ hyd_status hyd_print_program(const char *path, const struct hyd_attn_model *mode
     }
     for (size_t i = 0; i < file.n_groups && st == HYD_OK; i++) {
         print_group(&file.group[i], rank, out);
-        st = print_pass(model, &file.group[i], rank, HYD_DIRECTION_FORWARD, out, err);
-        if (st == HYD_OK) {
-            st = print_pass(model, &file.group[i], rank, HYD_DIRECTION_BACKWARD, out,
-                            err);
+        for (int pass = 0; pass < 2 && st == HYD_OK; pass++) {
+            const struct pass_out to = {out, (enum hyd_direction)pass};
+
+            st = print_pass(model, &file.group[i], rank, &to, err);
         }
     }
     json_decref(file.root);

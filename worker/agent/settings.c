@@ -9,6 +9,7 @@ static const char *const compute_word[] = {"auto", "cpu", "cuda"};
 static const char *const transport_word[] = {"auto", "ucx", "nccl", "self"};
 static const char *const fused_word[] = {"off", "cudnn"};
 static const char *const isa_word[] = {"auto", "sse2", "avx2", "avx512"};
+static const char *const mask_word[] = {"auto", "causal", "full", "window"};
 
 const struct hyd_setting hyd_worker_setting[] = {
     {"connect", AT(connect), "unix:/run/hydra/schedd.sock", 0, 0, NULL,
@@ -71,6 +72,14 @@ const struct hyd_setting hyd_worker_setting[] = {
     {"head_dim", AT(head_dim), "128", 1, 4096, NULL, "N",
      "With --print-program and --calibrate: size of a head.", HYD_SETTING_COUNT, false,
      0},
+    {"mask", AT(mask), "auto", 0, 0, "auto|causal|full|window", NULL,
+     "With --print-program: which keys a query sees; auto: window where --window is "
+     "above 0, else causal.",
+     HYD_SETTING_CHOICE, false, 0},
+    {"window", AT(window), "0", 0, UINT32_MAX, NULL, "TOKENS",
+     "With --print-program: keys that a query sees through a window mask, its own "
+     "included.",
+     HYD_SETTING_COUNT, false, 0},
     {"calibrate", AT(calibrate), "no", 0, 0, NULL, NULL,
      "Measure this machine and write its device profile to --output, then end.",
      HYD_SETTING_BOOL, false, 0},
@@ -101,12 +110,35 @@ const char *hyd_worker_isa_name(int choice)
     return isa_word[choice];
 }
 
+enum hyd_visibility hyd_worker_see(const struct hyd_worker_settings *set)
+{
+    static const enum hyd_visibility see[] = {HYD_SEE_CAUSAL, HYD_SEE_CAUSAL,
+                                              HYD_SEE_FULL, HYD_SEE_WINDOW};
+
+    return set->mask == 0 && set->window > 0 ? HYD_SEE_WINDOW : see[set->mask];
+}
+
+/* As a job says it: a window mask has a window, others have none. */
+static hyd_status check_mask(const struct hyd_worker_settings *set,
+                             struct hyd_error *err)
+{
+    if (set->mask == 0 ||
+        (hyd_worker_see(set) == HYD_SEE_WINDOW) == (set->window > 0)) {
+        return HYD_OK;
+    }
+    return hyd_error_field(
+        err, HYD_ERR_INVALID, "window",
+        "--window is %llu with --mask %s; a window mask has a window "
+        "above 0, others have none",
+        (unsigned long long)set->window, mask_word[set->mask]);
+}
+
 hyd_status hyd_worker_settings_check(const void *values, struct hyd_error *err)
 {
     const struct hyd_worker_settings *set = values;
 
     if (set->calibrate || set->print_program[0] != '\0') {
-        return HYD_OK;
+        return check_mask(set, err);
     }
     if (set->job[0] == '\0') {
         return hyd_error_field(err, HYD_ERR_INVALID, "job",

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "common/sys/config.h"
+#include "worker/compute/compute.h"
 
 struct hyd_worker_settings {
     const char *connect;
@@ -35,6 +36,8 @@ struct hyd_worker_settings {
     uint64_t heads;
     uint64_t kv_heads;
     uint64_t head_dim;
+    int mask;
+    uint64_t window;
     bool calibrate;
     const char *output;
 };
@@ -47,6 +50,9 @@ const char *hyd_worker_compute_name(int choice);
 const char *hyd_worker_transport_name(int choice);
 const char *hyd_worker_isa_name(int choice);
 const char *hyd_worker_fused_name(int choice);
+
+/* The mask of --mask and --window. */
+enum hyd_visibility hyd_worker_see(const struct hyd_worker_settings *set);
 
 hyd_status hyd_worker_settings_check(const void *values, struct hyd_error *err);
 

@@ -9,6 +9,8 @@ foreach(name made agent_convert)
 endforeach()
 hydra_add_test(conform "" ucx TSAN LIBS hydra_transport_ucx)
 hydra_add_test(conform "" ucx_peers LIBS hydra_transport_ucx)
+hydra_add_test(conform "" ucx_links LIBS hydra_transport_ucx ${CMAKE_DL_LIBS})
+set_target_properties(conform_ucx_links PROPERTIES ENABLE_EXPORTS ON)
 # Without the engine: its kernels take the fuzzing compiler minutes.
 hydra_add_fuzz(agent LIBS hydra_attn hydra_rpc)
 target_sources(fuzz_agent PRIVATE ${CMAKE_SOURCE_DIR}/worker/agent/convert.c)

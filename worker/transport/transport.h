@@ -90,9 +90,15 @@ struct hyd_transport_ops {
     hyd_status (*connect)(struct hyd_transport *transport, const void *const *address,
                           const size_t *address_bytes, struct hyd_error *err);
     /* Exchange one small message with every peer, so that no link is made lazily in a
-     * step. Returns HYD_OK and *ret_done when finished; call again after progress. */
+     * step. Returns HYD_OK and *ret_done when finished; call again after progress, and
+     * a few times a second. A link that cannot be made keeps it from finishing, where the
+     * backend can tell one link from another: whoever waits decides when to give up. */
     hyd_status (*warm)(struct hyd_transport *transport, bool *ret_done,
                        struct hyd_error *err);
+    /* Ranks, at most max of them, whose link is not warm yet; none where the backend
+     * cannot tell. Between connect and the end of warming. */
+    size_t (*missing)(const struct hyd_transport *transport, uint32_t *ret_rank,
+                      size_t max);
 
     hyd_status (*post_group)(struct hyd_transport *transport, const struct hyd_op *op,
                              size_t n_ops, struct hyd_op_group *group);

@@ -359,6 +359,16 @@ static void nccl_counters(const struct hyd_transport *transport,
     *ret_counters = transport->counters;
 }
 
+/* Joining is one act of all ranks: NCCL does not say which one is waited for. */
+static size_t nccl_missing(const struct hyd_transport *transport, uint32_t *ret_rank,
+                           size_t max)
+{
+    (void)transport;
+    (void)ret_rank;
+    (void)max;
+    return 0;
+}
+
 const struct hyd_transport_ops hyd_transport_nccl = {
     .name = "nccl",
     .probe = hyd_cuda_probe,
@@ -368,6 +378,7 @@ const struct hyd_transport_ops hyd_transport_nccl = {
     .address = nccl_address,
     .connect = nccl_connect,
     .warm = nccl_warm,
+    .missing = nccl_missing,
     .post_group = hyd_nccl_post,
     .test = nccl_test,
     .progress = hyd_nccl_progress,

@@ -396,6 +396,16 @@ void hyd_transport_self_chaos(struct hyd_transport *transport, uint64_t seed)
     transport->chaos = seed == 0 ? 0 : seed | 1;
 }
 
+/* All ranks are in this process: none is out of reach. */
+static size_t self_missing(const struct hyd_transport *transport, uint32_t *ret_rank,
+                           size_t max)
+{
+    (void)transport;
+    (void)ret_rank;
+    (void)max;
+    return 0;
+}
+
 const struct hyd_transport_ops hyd_transport_self = {
     .name = "self",
     .probe = self_probe,
@@ -405,6 +415,7 @@ const struct hyd_transport_ops hyd_transport_self = {
     .address = self_address,
     .connect = self_connect,
     .warm = self_warm,
+    .missing = self_missing,
     .post_group = self_post_group,
     .test = self_test,
     .progress = self_progress,

@@ -49,7 +49,7 @@ hyd_status hyd_ucx_status(ucs_status_t status)
     }
 }
 
-static double now_s(void)
+double hyd_ucx_now_s(void)
 {
     struct timespec now = {0};
 
@@ -152,7 +152,7 @@ static hyd_status make_descriptors(struct hyd_transport *transport,
 /* Let what was sent arrive, as long as nobody is in a hurry. */
 static void flush(struct hyd_transport *transport)
 {
-    const double end_s = now_s() + FLUSH_S;
+    const double end_s = hyd_ucx_now_s() + FLUSH_S;
     const ucp_request_param_t param = {0};
     void *request = NULL;
 
@@ -163,7 +163,8 @@ static void flush(struct hyd_transport *transport)
     if (!UCS_PTR_IS_PTR(request)) {
         return;
     }
-    while (ucp_request_check_status(request) == UCS_INPROGRESS && now_s() < end_s) {
+    while (ucp_request_check_status(request) == UCS_INPROGRESS &&
+           hyd_ucx_now_s() < end_s) {
         if (!hyd_ucx_progress(transport)) {
             (void)usleep(100);
         }
@@ -182,8 +183,8 @@ static void settle(struct hyd_transport *transport)
             hyd_ucx_fail_peer(transport, rank, HYD_ERR_CANCELLED);
         }
     }
-    end_s = now_s() + FLUSH_S;
-    while (transport->n_pending > 0 && now_s() < end_s) {
+    end_s = hyd_ucx_now_s() + FLUSH_S;
+    while (transport->n_pending > 0 && hyd_ucx_now_s() < end_s) {
         (void)hyd_ucx_progress(transport);
     }
 }
@@ -218,6 +219,11 @@ static void ucx_close(struct hyd_transport *transport)
         (void)close(transport->wake_fd);
     }
     hyd_ucx_free_ops(transport);
+    hyd_alloc_free(hyd_alloc_system(), transport->warm.link);
+    for (uint32_t rank = 0; transport->peer != NULL && rank < transport->n_ranks;
+         rank++) {
+        hyd_alloc_free(hyd_alloc_system(), transport->peer[rank].address);
+    }
     hyd_alloc_free(hyd_alloc_system(), transport->peer);
     hyd_alloc_free(hyd_alloc_system(), transport);
 }
@@ -304,36 +310,56 @@ static void on_endpoint_error(void *arg, ucp_ep_h ep, ucs_status_t status)
     }
 }
 
+hyd_status hyd_ucx_dial(struct hyd_transport *transport, uint32_t rank)
+{
+    struct hyd_ucx_peer *peer = &transport->peer[rank];
+    const ucp_ep_params_t params = {
+        .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER,
+        .address = peer->address,
+        .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+        .err_handler = {.cb = on_endpoint_error, .arg = peer},
+    };
+
+    if (peer->ep != NULL || peer->failed != HYD_OK) {
+        return peer->failed;
+    }
+    if (ucp_ep_create(transport->worker, &params, &peer->ep) != UCS_OK) {
+        peer->ep = NULL;
+        peer->failed = HYD_ERR_UNAVAILABLE;
+    }
+    hyd_alloc_free(hyd_alloc_system(), peer->address);
+    peer->address = NULL;
+    return peer->failed;
+}
+
+/* Two TCP connections of a pair that cross, while one of them is cut, make UCX 1.13 abort
+ * the process. So the lower rank dials; the other one does when the first message has come
+ * (ucx_warm.c), and UCX takes the connection that is there. A peer that cannot be dialled
+ * is missing, see warm. */
 static hyd_status ucx_connect(struct hyd_transport *transport,
                               const void *const *address, const size_t *address_bytes,
                               struct hyd_error *err)
 {
     for (uint32_t rank = 0; rank < transport->n_ranks; rank++) {
         struct hyd_ucx_peer *peer = &transport->peer[rank];
-        const ucp_ep_params_t params = {
-            .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
-                          UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                          UCP_EP_PARAM_FIELD_ERR_HANDLER,
-            .address = address[rank],
-            .err_mode = UCP_ERR_HANDLING_MODE_PEER,
-            .err_handler = {.cb = on_endpoint_error, .arg = peer},
-        };
-        ucs_status_t ucs = UCS_OK;
 
         peer->transport = transport;
         peer->rank = rank;
-        if (rank == transport->rank || peer->ep != NULL) {
+        if (rank == transport->rank || peer->ep != NULL || peer->address != NULL) {
             continue;
         }
         if (address[rank] == NULL || address_bytes[rank] == 0) {
             return hyd_error_set(err, HYD_ERR_INVALID, "rank %u has no address", rank);
         }
-        ucs = ucp_ep_create(transport->worker, &params, &peer->ep);
-        if (ucs != UCS_OK) {
-            peer->ep = NULL;
-            (void)ucx_error(err, "connecting", ucs);
-            hyd_error_prefix(err, "rank %u", rank);
-            return hyd_ucx_status(ucs);
+        peer->address = hyd_alloc_array(hyd_alloc_system(), address_bytes[rank], 1);
+        if (peer->address == NULL) {
+            return HYD_ERR_NO_MEMORY;
+        }
+        memcpy(peer->address, address[rank], address_bytes[rank]);
+        if (transport->rank < rank) {
+            (void)hyd_ucx_dial(transport, rank);
         }
     }
     return HYD_OK;
@@ -405,6 +431,7 @@ const struct hyd_transport_ops hyd_transport_ucx = {
     .address = ucx_address,
     .connect = ucx_connect,
     .warm = hyd_ucx_warm,
+    .missing = hyd_ucx_missing,
     .post_group = hyd_ucx_post_group,
     .test = hyd_ucx_test,
     .progress = hyd_ucx_progress,

@@ -37,6 +37,7 @@ struct hyd_ucx_peer {
     struct hyd_ucx_op *pending;
     uint32_t send_sequence;
     uint32_t recv_sequence;
+    void *address; /* until it is dialled; a copy */
     hyd_status failed; /* HYD_OK while usable */
     bool must_close; /* seen by the error handler; closed outside of it */
     struct hyd_transport *transport;
@@ -50,13 +51,23 @@ struct hyd_ucx_warm_note {
     uint32_t n_ranks;
 };
 
-struct hyd_ucx_warm {
-    uint32_t round;
-    bool posted;
-    bool done;
-    struct hyd_op_group group;
-    struct hyd_ucx_warm_note mine;
+/* One round of the circle: the link to its partner. */
+struct hyd_ucx_link {
+    bool sent; /* the send is posted */
+    bool ended; /* warm, failed, or no partner */
+    struct hyd_op_group recv;
+    struct hyd_op_group send;
     struct hyd_ucx_warm_note theirs;
+};
+
+struct hyd_ucx_warm {
+    struct hyd_ucx_link *link; /* [n_rounds] while warming */
+    struct hyd_ucx_warm_note mine;
+    uint32_t n_begun; /* rounds */
+    uint32_t n_open; /* of them, not ended */
+    uint32_t n_failed;
+    uint32_t window; /* rounds that may be open at once */
+    double moved_s; /* when a link was last begun or ended */
 };
 
 struct hyd_ucx_chunk; /* of op records */
@@ -85,6 +96,9 @@ struct hyd_transport {
 };
 
 hyd_status hyd_ucx_status(ucs_status_t status);
+double hyd_ucx_now_s(void);
+/* Make the endpoint to a peer if there is none yet. */
+hyd_status hyd_ucx_dial(struct hyd_transport *transport, uint32_t rank);
 
 /* ucx_ops.c: slots of the table, and what its neighbours need. */
 hyd_status hyd_ucx_post_group(struct hyd_transport *transport, const struct hyd_op *op,
@@ -102,5 +116,7 @@ void hyd_ucx_fail_peer(struct hyd_transport *transport, uint32_t rank, hyd_statu
 /* ucx_warm.c */
 hyd_status hyd_ucx_warm(struct hyd_transport *transport, bool *ret_done,
                         struct hyd_error *err);
+size_t hyd_ucx_missing(const struct hyd_transport *transport, uint32_t *ret_rank,
+                       size_t max);
 
 #endif

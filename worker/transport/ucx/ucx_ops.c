@@ -71,7 +71,8 @@ static void op_retire(struct hyd_ucx_op *op)
 {
     struct hyd_transport *transport = op->transport;
     struct hyd_ucx_peer *peer = &transport->peer[op->peer];
-    const bool counted = op->bytes > 0 && op->group != &transport->warm.group;
+    /* What warming moves is not counted; links are there as long as it goes on. */
+    const bool counted = op->bytes > 0 && transport->warm.link == NULL;
 
     if (op->prev != NULL) {
         op->prev->next = op->next;
@@ -164,6 +165,9 @@ static void *op_start(struct hyd_transport *transport, struct hyd_ucx_op *op, vo
         param.cb.recv = on_received;
         return ucp_tag_recv_nbx(transport->worker, at, op->bytes, tag, ~(ucp_tag_t)0,
                                 &param);
+    }
+    if (hyd_ucx_dial(transport, op->peer) != HYD_OK) {
+        return UCS_STATUS_PTR(UCS_ERR_UNREACHABLE);
     }
     tag = make_tag(transport->epoch, transport->rank, peer->send_sequence++);
     param.cb.send = on_sent;

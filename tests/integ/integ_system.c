@@ -55,15 +55,32 @@ static void need(const struct system *sys, bool condition, const char *what)
     }
 }
 
-static unsigned worker(struct system *sys, const char *node, const char *ranks)
+static unsigned linked_worker(struct system *sys, const char *node, const char *ranks,
+                              const char *links)
 {
     char path[HYD_SPAWN_PATH_BYTES];
-    const char *argv[] = {
-        path,      "--connect", sys->rig.address,     "--job", "test", "--node", node,
-        "--ranks", ranks,       "--threads-per-rank", "1",     NULL};
+    const char *argv[] = {path,
+                          "--connect",
+                          sys->rig.address,
+                          "--job",
+                          "test",
+                          "--node",
+                          node,
+                          "--ranks",
+                          ranks,
+                          "--threads-per-rank",
+                          "1",
+                          links != NULL ? "--links" : NULL,
+                          links,
+                          NULL};
 
     hyd_spawn_program("hydra-worker", path);
     return hyd_spawn_start(&sys->spawn, node, argv);
+}
+
+static unsigned worker(struct system *sys, const char *node, const char *ranks)
+{
+    return linked_worker(sys, node, ranks, NULL);
 }
 
 static unsigned victim(struct system *sys, const char *where, int signal_number)
@@ -296,6 +313,100 @@ static void a_step_that_lost_an_agent_is_done_by_the_others(void **state)
     a_successor_takes_the_place(sys);
 }
 
+/* ---- a node that attaches, but whose network leads nowhere ---- */
+
+static void is_shut_out(struct system *sys, const char *node)
+{
+    Hydra__V1__ListWorkersRequest list = HYDRA__V1__LIST_WORKERS_REQUEST__INIT;
+    const Hydra__V1__ListWorkersResponse *out = NULL;
+    hyd_status st = HYD_OK;
+
+    list.job = (char *)(uintptr_t) "test";
+    out = daemon_rig_call(&sys->rig, &hyd_rpc_list_workers, &list.base, &st);
+    need(sys, st == HYD_OK, sys->rig.err.text);
+    for (size_t i = 0; i < out->n_workers; i++) {
+        const bool is_it = strcmp(out->workers[i]->node, node) == 0;
+
+        need(sys, (strcmp(out->workers[i]->state, "shut out") == 0) == is_it,
+             out->workers[i]->node);
+        need(sys,
+             !is_it || strstr(out->workers[i]->reason, "it missed 2 epochs") != NULL,
+             out->workers[i]->reason);
+    }
+}
+
+static void step_says_why(struct system *sys, const char *what)
+{
+    Hydra__V1__ListStepsRequest list = HYDRA__V1__LIST_STEPS_REQUEST__INIT;
+    const Hydra__V1__ListStepsResponse *out = NULL;
+    hyd_status st = HYD_OK;
+
+    list.job = (char *)(uintptr_t) "test";
+    out = daemon_rig_call(&sys->rig, &hyd_rpc_list_steps, &list.base, &st);
+    need(sys, st == HYD_OK && out->n_steps == 2, sys->rig.err.text);
+    need(sys, strstr(out->steps[1]->reason, what) != NULL, out->steps[1]->reason);
+}
+
+/* Runs it until it ends; a call ends earlier than a fleet that has to find its fault. */
+static const Hydra__V1__SubmitStepResponse *run_patiently(struct system *sys,
+                                                          uint64_t number,
+                                                          uint32_t *length,
+                                                          size_t n_seqs)
+{
+    const uint64_t end_ms = hyd_clock_mono_ms(hyd_clock_system()) + 90000;
+    const Hydra__V1__SubmitStepResponse *out = NULL;
+    hyd_status st = HYD_OK;
+
+    do {
+        need(sys, hyd_clock_mono_ms(hyd_clock_system()) < end_ms, sys->rig.err.text);
+        (void)usleep(20000);
+        out = run_step(sys, number, length, n_seqs, &st);
+    } while (st == HYD_ERR_TIMEOUT || st == HYD_ERR_UNAVAILABLE);
+    need(sys, st == HYD_OK, sys->rig.err.text);
+    return out;
+}
+
+static void a_node_that_nobody_reaches_is_left_out(void **state)
+{
+    static const char *const args[] = {"--agents-heartbeat",
+                                       "200ms",
+                                       "--agents-connect",
+                                       "4s",
+                                       "--agents-max-misses",
+                                       "2",
+                                       NULL};
+    struct system *sys = *state;
+    uint32_t length[] = {97, 20, 60};
+    Hydra__V1__ReadmitNodeRequest readmit = HYDRA__V1__READMIT_NODE_REQUEST__INIT;
+    hyd_status st = HYD_OK;
+    unsigned b = 0;
+
+    daemon_rig_start(&sys->rig, args);
+    open_job(sys, 6, "static", HYDRA__V1__VERIFY__VERIFY_OFF);
+    (void)worker(sys, "a", "2");
+    b = linked_worker(sys, "b", "2", "self");
+    (void)worker(sys, "c", "2");
+    /* Each epoch with it fails, and the step runs on the others; after two it is known. */
+    assert_int_equal(run_patiently(sys, 1, length, 3)->plan->ranks, 4);
+    assert_int_equal(run_patiently(sys, 2, length, 3)->plan->ranks, 4);
+    is_shut_out(sys, "b");
+    step_says_why(sys, "4 of 6 ranks: node 'b' is shut out");
+    assert_true(hyd_spawn_alive(&sys->spawn, b));
+
+    /* Its network works again, and somebody says so. */
+    hyd_spawn_signal(&sys->spawn, b, SIGKILL);
+    (void)hyd_spawn_wait(&sys->spawn, b);
+    readmit.job = (char *)(uintptr_t) "test";
+    readmit.node = (char *)(uintptr_t) "b";
+    (void)daemon_rig_call(&sys->rig, &hyd_rpc_readmit_node, &readmit.base, &st);
+    need(sys, st == HYD_OK, sys->rig.err.text);
+    (void)daemon_rig_call(&sys->rig, &hyd_rpc_readmit_node, &readmit.base, &st);
+    assert_int_equal(st, HYD_ERR_NOT_FOUND);
+    (void)worker(sys, "b", "2");
+    wait_ready(sys, 3);
+    assert_int_equal(run_patiently(sys, 3, length, 3)->plan->ranks, 6);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(int argc, char **argv)
@@ -306,6 +417,7 @@ int main(int argc, char **argv)
         TEST(a_killed_agent_fails_the_step_and_is_replaced),
         TEST(a_step_that_lost_an_agent_is_done_by_the_others),
         TEST(a_stopped_agent_fails_the_step_and_is_replaced),
+        TEST(a_node_that_nobody_reaches_is_left_out),
     };
 
     hyd_victim_main(argc, argv); /* does not return in a victim */

@@ -66,6 +66,23 @@ static void on_welcome(struct hyd_agent *agent, const Hydra__V1__Welcome *welcom
                           });
 }
 
+/* The first rank of each rank's node, when all are known by name. */
+static void find_nodes(const Hydra__V1__Members *members, uint32_t *node_first)
+{
+    const char *node = "";
+    uint32_t first = 0;
+
+    for (uint32_t i = 0; i < members->n_members; i++) {
+        const uint32_t rank = members->members[i]->rank; /* they come in order */
+
+        if (i == 0 || strcmp(node, members->members[i]->node) != 0) {
+            node = members->members[i]->node;
+            first = rank;
+        }
+        node_first[rank] = first;
+    }
+}
+
 /* Addresses by rank; every rank of the world exactly once. */
 static hyd_status read_members(struct hyd_agent *agent,
                                const Hydra__V1__Members *members,
@@ -83,7 +100,10 @@ static hyd_status read_members(struct hyd_agent *agent,
         hyd_arena_take_zeroed(&shared->arena, agent->n_world, sizeof *shared->address);
     shared->address_bytes = hyd_arena_take_zeroed(&shared->arena, agent->n_world,
                                                   sizeof *shared->address_bytes);
-    if (seen == NULL || shared->address == NULL || shared->address_bytes == NULL) {
+    shared->node_first = hyd_arena_take_zeroed(&shared->arena, agent->n_world,
+                                               sizeof *shared->node_first);
+    if (seen == NULL || shared->address == NULL || shared->address_bytes == NULL ||
+        shared->node_first == NULL) {
         return HYD_ERR_NO_MEMORY;
     }
     for (size_t i = 0; i < members->n_members; i++) {
@@ -98,6 +118,7 @@ static hyd_status read_members(struct hyd_agent *agent,
         shared->address[member->rank] = member->address.data;
         shared->address_bytes[member->rank] = member->address.len;
     }
+    find_nodes(members, shared->node_first);
     return HYD_OK;
 }
 

@@ -7,6 +7,9 @@
  * more when a step needs it. */
 enum { SPLIT_SEQS_MIN = 64, SPLIT_SEQS_SHARE = 8 };
 
+/* Warming goes on by itself so often when there is no news. */
+enum { WARM_AGAIN_MS = 100 };
+
 static hyd_status open_transport(struct hyd_agent_rank *rank,
                                  const struct hyd_agent_order *order,
                                  struct hyd_error *err)
@@ -86,6 +89,21 @@ static void follow_open(struct hyd_agent_rank *rank,
     hyd_agent_rank_tell(rank, HYD_AGENT_EV_OPENED, HYD_OK, NULL);
 }
 
+/* For the heartbeats: whom this rank waits for. */
+static void tell_missing(struct hyd_agent_rank *rank)
+{
+    uint32_t missing[HYD_AGENT_MAX_MISSING];
+    const size_t n = rank->agent->transport->missing(rank->transport, missing,
+                                                     HYD_AGENT_MAX_MISSING);
+
+    (void)pthread_mutex_lock(&rank->lock);
+    if (rank->order.generation == rank->generation) {
+        memcpy(rank->missing, missing, n * sizeof *missing);
+        rank->n_missing = n;
+    }
+    (void)pthread_mutex_unlock(&rank->lock);
+}
+
 static hyd_status warm(struct hyd_agent_rank *rank, struct hyd_error *err)
 {
     const struct hyd_transport_ops *ops = rank->agent->transport;
@@ -96,6 +114,7 @@ static hyd_status warm(struct hyd_agent_rank *rank, struct hyd_error *err)
         int fd = -1;
 
         if (st != HYD_OK || done) {
+            tell_missing(rank);
             return st;
         }
         if (!hyd_agent_rank_live(rank)) {
@@ -108,8 +127,9 @@ static hyd_status warm(struct hyd_agent_rank *rank, struct hyd_error *err)
         if (st != HYD_OK) {
             return st;
         }
+        tell_missing(rank);
         if (fd >= 0) {
-            hyd_agent_rank_block(rank, &fd, 1, -1);
+            hyd_agent_rank_block(rank, &fd, 1, WARM_AGAIN_MS);
         }
     }
 }

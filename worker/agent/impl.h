@@ -36,9 +36,10 @@ struct hyd_agent_shared {
     struct hyd_arena arena;
     uint64_t start_ns; /* an assignment's: when it came */
     struct hyd_agent_plan plan;
-    /* Members: addresses by world rank. */
+    /* Members: addresses by world rank, and the first rank of each one's node. */
     const void **address;
     size_t *address_bytes;
+    uint32_t *node_first;
 };
 
 /* What the loop wants from a rank. */
@@ -63,7 +64,10 @@ struct hyd_agent_note {
     char reason[HYD_ERROR_TEXT_BYTES];
 };
 
-enum { HYD_AGENT_MAX_FDS = 2 }; /* that a rank waits for: device, network */
+enum {
+    HYD_AGENT_MAX_FDS = 2, /* that a rank waits for: device, network */
+    HYD_AGENT_MAX_MISSING = 32, /* ranks that a heartbeat names, and a rank */
+};
 
 struct hyd_agent_rank {
     struct hyd_agent *agent;
@@ -77,6 +81,8 @@ struct hyd_agent_rank {
     struct hyd_transport *transport; /* written by the rank; the loop may abort it */
     void *address; /* copied from the transport */
     size_t address_bytes;
+    uint32_t missing[HYD_AGENT_MAX_MISSING]; /* world ranks it does not reach yet */
+    size_t n_missing;
 
     /* The rank's thread alone. */
     uint64_t generation; /* of the transport */

@@ -41,6 +41,7 @@ void hyd_agent_rank_join(struct hyd_agent_rank *rank)
     (void)pthread_mutex_lock(&rank->lock);
     hyd_agent_shared_drop(rank->agent, rank->order.members);
     rank->order.members = hyd_agent_shared_use(rank->agent->members);
+    rank->n_missing = 0;
     (void)pthread_mutex_unlock(&rank->lock);
     wake(rank);
 }

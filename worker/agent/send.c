@@ -67,9 +67,34 @@ void hyd_agent_send_ready(struct hyd_agent *agent)
     send_message(agent, &message);
 }
 
+/* World ranks that a local rank does not reach, one a node. */
+static size_t missing_nodes(struct hyd_agent *agent, uint32_t *ret_missing)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < agent->config.n_ranks; i++) {
+        struct hyd_agent_rank *rank = &agent->rank[i];
+
+        (void)pthread_mutex_lock(&rank->lock);
+        for (size_t k = 0; k < rank->n_missing && n < HYD_AGENT_MAX_MISSING; k++) {
+            const uint32_t first = agent->members->node_first[rank->missing[k]];
+            size_t at = 0;
+
+            while (at < n && ret_missing[at] != first) {
+                at++;
+            }
+            ret_missing[at] = first;
+            n = at == n ? n + 1 : n;
+        }
+        (void)pthread_mutex_unlock(&rank->lock);
+    }
+    return n;
+}
+
 void hyd_agent_send_beat(struct hyd_agent *agent)
 {
     uint64_t progress[HYD_AGENT_MAX_RANKS];
+    uint32_t missing[HYD_AGENT_MAX_MISSING];
     Hydra__V1__Heartbeat beat = HYDRA__V1__HEARTBEAT__INIT;
     agent_message message = HYDRA__V1__AGENT_MESSAGE__INIT;
 
@@ -79,6 +104,10 @@ void hyd_agent_send_beat(struct hyd_agent *agent)
     beat.epoch = agent->machine.epoch;
     beat.n_progress = agent->config.n_ranks;
     beat.progress = progress;
+    if (agent->machine.state == HYD_AGENT_JOINING) {
+        beat.n_missing = missing_nodes(agent, missing);
+        beat.missing = missing;
+    }
     message.kind_case = HYDRA__V1__AGENT_MESSAGE__KIND_HEARTBEAT;
     message.heartbeat = &beat;
     send_message(agent, &message);

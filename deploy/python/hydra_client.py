@@ -220,7 +220,7 @@ class Client:
                   self.message("ReportStepRequest", job=job, step=step, report=report))
 
     def _step(self, job, step, lengths, forward_only):
-        return self.message("SubmitStepRequest", job=job, step=step, **{"pass": forward_only},
+        return self.message("SubmitStepRequest", job=job, step=step, **{"pass": int(forward_only)},
                             batch=self.message("Batch", length_tokens=lengths))
 
     def _whole(self, job, answer):

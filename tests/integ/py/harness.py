@@ -18,6 +18,7 @@ SOURCE = os.environ.get("HYDRA_SOURCE_DIR", ".")
 BUILD = os.environ.get("HYDRA_BUILD_DIR", "build")
 BIN = os.environ.get("HYDRA_BIN_DIR", os.path.join(BUILD, "bin"))
 WAIT_S = 30
+INDEX_S = 90
 
 
 def skip(why):
@@ -35,6 +36,32 @@ def check(what, holds, seen=""):
     if not holds:
         print("FAILED: %s %s" % (what, seen), flush=True)
         raise SystemExit(1)
+
+
+def from_index(name, packages, optional=False):
+    """The folder of a virtual environment with these packages of the Python index, made once
+    in the build folder. Where the index is out of reach the test is skipped, or None is the
+    answer."""
+    folder = os.path.join(os.path.abspath(BUILD), "tests", "py", name)
+    made = os.path.join(folder, "made")
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    with open(folder + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.path.exists(made):
+            return folder
+        try:
+            subprocess.run([sys.executable, "-m", "venv", folder], check=True,
+                           timeout=INDEX_S, stdout=subprocess.DEVNULL)
+            subprocess.run([os.path.join(folder, "bin", "pip"), "install", "--quiet",
+                            "--retries", "1", "--timeout", "15",
+                            "--disable-pip-version-check", *packages],
+                           check=True, timeout=INDEX_S)
+        except (subprocess.SubprocessError, OSError) as error:
+            if not optional:
+                skip("%s cannot be installed here (%s)" % (" ".join(packages), error))
+            return None
+        with open(made, "w"):
+            return folder
 
 
 def from_package(package, path, optional=False):

@@ -3,37 +3,18 @@
 knows nothing of our .proto files and asks reflection. Kept in a virtual environment in
 the build folder; skipped where the package index is out of reach."""
 import base64
-import fcntl
 import json
 import os
 import subprocess
-import sys
 import time
 
-from harness import BUILD, Daemon, check, skip
+from harness import Daemon, check, from_index
 
 VERSION = "1.75.0"
-TRY_S = 90
 
 
 def install():
-    folder = os.path.join(BUILD, "tests", "py", "buf-" + VERSION)
-    program = os.path.join(folder, "bin", "buf")
-    os.makedirs(os.path.dirname(folder), exist_ok=True)
-    with open(folder + ".lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if os.access(program, os.X_OK):
-            return program
-        try:
-            subprocess.run([sys.executable, "-m", "venv", folder], check=True,
-                           timeout=TRY_S, stdout=subprocess.DEVNULL)
-            subprocess.run([os.path.join(folder, "bin", "pip"), "install", "--quiet",
-                            "--no-deps", "--retries", "1", "--timeout", "15",
-                            "--disable-pip-version-check", "buf-bin==" + VERSION],
-                           check=True, timeout=TRY_S)
-        except (subprocess.SubprocessError, OSError) as error:
-            skip("no buf: the package buf-bin cannot be installed here (%s)" % error)
-    return program
+    return os.path.join(from_index("buf-" + VERSION, ["buf-bin==" + VERSION]), "bin", "buf")
 
 
 class Buf:

@@ -114,7 +114,8 @@ static hyd_status submit(struct hyd_step_machine *m, uint64_t now_ms,
         return st;
     }
     if (m->closed) {
-        return hyd_error_set(err, HYD_ERR_INFEASIBLE, "the job is closed");
+        return hyd_error_field(err, HYD_ERR_INFEASIBLE, "job",
+                               "the job is closed: open it again first");
     }
     if (m->stopped) {
         return hyd_error_set(err, HYD_ERR_UNAVAILABLE, "the daemon is stopping");

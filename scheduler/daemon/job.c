@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/rpc/codec.h"
+#include "common/rpc/message_diff.h"
 #include "scheduler/daemon/adapt.h"
 #include "scheduler/daemon/service.h"
 
@@ -37,22 +38,30 @@ static hyd_status keep_words(struct hyd_job *job, const Hydra__V1__JobSpec *spec
     return HYD_OK;
 }
 
-bool hyd_job_same(const struct hyd_job *job, const Hydra__V1__JobSpec *spec)
+hyd_status hyd_job_check_same(const struct hyd_job *job, const Hydra__V1__JobSpec *spec,
+                              struct hyd_error *err)
 {
-    uint8_t *words = NULL;
-    bool same = false;
+    const size_t n_bytes = hyd_codec_size_bytes(&spec->base);
+    uint8_t *words = hyd_alloc_array(alloc_of(job), n_bytes, 1);
+    char field[HYD_MESSAGE_DIFF_BYTES];
+    hyd_status st = HYD_OK;
 
-    if (hyd_codec_size_bytes(&spec->base) != job->asked_bytes) {
-        return false;
-    }
-    words = hyd_alloc_array(alloc_of(job), job->asked_bytes, 1);
     if (words == NULL) {
-        return false;
+        return hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory to open a job");
     }
     hyd_codec_encode(&spec->base, words);
-    same = memcmp(words, job->asked, job->asked_bytes) == 0;
+    if (n_bytes != job->asked_bytes || memcmp(words, job->asked, n_bytes) != 0) {
+        (void)hyd_message_diff(spec->base.descriptor,
+                               (struct hyd_message_bytes){job->asked, job->asked_bytes},
+                               (struct hyd_message_bytes){words, n_bytes}, field);
+        st = hyd_error_field(err, HYD_ERR_EXISTS, field[0] != '\0' ? field : "spec",
+                             "job '%.63s' is open with another %s: close it first, or "
+                             "take another name",
+                             hyd_job_name(job),
+                             field[0] != '\0' ? field : "specification");
+    }
     hyd_alloc_free(alloc_of(job), words);
-    return same;
+    return st;
 }
 
 static hyd_status make_machine(struct hyd_job *job, uint32_t last_epoch)

@@ -120,8 +120,10 @@ HYD_MUST_CHECK hyd_status hyd_job_set_cost(struct hyd_job *job,
                                            const Hydra__V1__CostModel *cost,
                                            struct hyd_error *err);
 
-/* Was this job opened with the same words? */
-bool hyd_job_same(const struct hyd_job *job, const Hydra__V1__JobSpec *spec);
+/* Was this job opened with the same words? EXISTS names the first field that differs. */
+HYD_MUST_CHECK hyd_status hyd_job_check_same(const struct hyd_job *job,
+                                             const Hydra__V1__JobSpec *spec,
+                                             struct hyd_error *err);
 
 const char *hyd_job_name(const struct hyd_job *job);
 bool hyd_job_runs_agents(const struct hyd_job *job);

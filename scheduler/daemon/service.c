@@ -225,13 +225,11 @@ hyd_status hyd_service_open(struct hyd_service *service, struct hyd_arena *take_
 
     *ret_taken = false;
     if (job != NULL && job->open) {
-        if (!hyd_job_same(job, spec)) {
-            return hyd_error_field(err, HYD_ERR_EXISTS, "spec.name",
-                                   "job '%.63s' is open with another specification",
-                                   spec->name);
+        st = hyd_job_check_same(job, spec, err);
+        if (st == HYD_OK) {
+            *ret_job = job;
         }
-        *ret_job = job;
-        return HYD_OK;
+        return st;
     }
     if (job != NULL && hyd_step_n_ahead(job->machine) > 0) {
         return hyd_error_field(err, HYD_ERR_EXISTS, "spec.name",

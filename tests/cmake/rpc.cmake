@@ -4,7 +4,7 @@ endforeach()
 
 add_library(hydra_test_rpc STATIC lib/rpc_fixture.c)
 target_link_libraries(hydra_test_rpc PUBLIC hydra_test hydra_rpc PkgConfig::UV)
-foreach(name access codec rpc_spec)
+foreach(name access codec message_diff rpc_spec)
   hydra_add_test(unit common ${name} LIBS hydra_rpc)
 endforeach()
 foreach(name rpc rpc_server rpc_services)

@@ -114,7 +114,8 @@ export HYDRA_CONNECT="$socket"
 run 0 job open train --run none --ranks 8 --cap 8192 --pp 2 --set effort=2
 has out "policy        hydra: effort=2"
 run 0 job open train --run none --ranks 8 --cap 8192 --pp 2 --set effort=2
-run 1 job open train --run none --ranks 4 --cap 8192
+run 1 job open train --run none --ranks 4 --cap 8192 --pp 2 --set effort=2
+has err "job 'train' is open with another pool.ranks: close it first, or take another name"
 run 2 job open other --run none --ranks 8 --cap 8192 --policy best
 run 2 job open bad/name --run none --ranks 8 --cap 8192
 has err "bad/name"

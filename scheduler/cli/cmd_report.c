@@ -149,7 +149,7 @@ static void show_step(const Hydra__V1__StepInfo *step, char *text)
 
 static void show_error(const Hydra__V1__StepInfo *step, char *text)
 {
-    if (step->report == NULL || step->report->check == NULL) {
+    if (step->report == NULL || !hyd_remote_is_checked(step->report->check)) {
         (void)snprintf(text, HYD_BAR_BYTES, "-");
     } else {
         (void)snprintf(text, HYD_BAR_BYTES, "%.1e", step->report->check->max_error);
@@ -158,11 +158,8 @@ static void show_error(const Hydra__V1__StepInfo *step, char *text)
 
 static void show_check(const Hydra__V1__StepInfo *step, char *text)
 {
-    if (step->report == NULL || step->report->check == NULL) {
-        (void)snprintf(text, HYD_BAR_BYTES, "not checked");
-    } else {
-        (void)hyd_remote_check_text(step->report->check, text);
-    }
+    (void)hyd_remote_check_text(step->report != NULL ? step->report->check : NULL,
+                                text);
 }
 
 struct figure {

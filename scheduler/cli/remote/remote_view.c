@@ -47,7 +47,7 @@ static void add_measured(struct hyd_table *table, const Hydra__V1__StepReport *r
         hyd_table_add(table, "%.3f", report->measured_balance_ranks);
         hyd_table_add(table, "%.3f", report->measured_balance_cells);
     }
-    if (report == NULL || report->check == NULL) {
+    if (report == NULL || !hyd_remote_is_checked(report->check)) {
         hyd_table_add(table, "-");
     } else {
         hyd_table_add(table, "%.1e", report->check->max_error);
@@ -81,16 +81,26 @@ void hyd_remote_step_row(struct hyd_table *table, const Hydra__V1__StepInfo *ste
     add_measured(table, step->report);
     if (step->reason[0] != '\0') {
         hyd_table_add(table, "%s", step->reason);
-    } else if (step->report != NULL && step->report->check != NULL) {
+    } else if (step->report != NULL && hyd_remote_is_checked(step->report->check)) {
         hyd_table_add(table, "%s", hyd_remote_check_text(step->report->check, text));
     } else {
         hyd_table_add(table, "%s", "");
     }
 }
 
+bool hyd_remote_is_checked(const Hydra__V1__CheckReport *check)
+{
+    return check != NULL && (check->by_reference > 0 || check->by_single_rank > 0 ||
+                             check->sampled_rows > 0);
+}
+
 const char *hyd_remote_check_text(const Hydra__V1__CheckReport *check,
                                   char text[HYD_BAR_BYTES])
 {
+    if (!hyd_remote_is_checked(check)) {
+        (void)snprintf(text, HYD_BAR_BYTES, "not checked");
+        return text;
+    }
     (void)snprintf(text, HYD_BAR_BYTES,
                    "checked %" PRIu32 " by reference, %" PRIu32 " by one rank, %" PRIu32
                    " not",
@@ -116,7 +126,7 @@ void hyd_remote_step_line(FILE *out, const char *job, const Hydra__V1__StepInfo 
                       step->report->measured_balance_ranks,
                       step->report->measured_balance_cells, step->report->wall_s);
     }
-    if (step->report != NULL && step->report->check != NULL) {
+    if (step->report != NULL && hyd_remote_is_checked(step->report->check)) {
         (void)fprintf(out, " max_error=%.3g", step->report->check->max_error);
     }
     if (step->reason[0] != '\0') {

@@ -32,7 +32,10 @@ void hyd_remote_job_row(struct hyd_table *table, const Hydra__V1__JobInfo *job);
 /* All there is to say about one job. */
 void hyd_remote_job_show(const struct hyd_cli *cli, const Hydra__V1__JobInfo *job);
 
-/* How a step's results were checked, in words; returns text[]. */
+/* Did an agent look at a single result? NULL: no. */
+bool hyd_remote_is_checked(const Hydra__V1__CheckReport *check);
+
+/* How a step's results were checked, in words; returns text[]. check may be NULL. */
 const char *hyd_remote_check_text(const Hydra__V1__CheckReport *check,
                                   char text[HYD_BAR_BYTES]);
 

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import signal
 import tempfile
 import time
 import urllib.error
@@ -496,6 +497,16 @@ def guarded(browser):
             quiet(browser, allowed=["status of 401"])
 
 
+def hangs(browser, daemon):
+    """A daemon that takes the connection and says nothing: the page does not look alive."""
+    daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        browser.wait("that the daemon hangs", "return /busy or hangs/.test(document.getElementById('status').innerText)")
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+    browser.wait("that it is back", "return /^Connected/.test(document.getElementById('status').innerText)")
+
+
 def lost(browser):
     browser.wait("that the daemon is gone", "return /Is hydra-schedd running\\?/.test(document.getElementById('status').innerText)")
     check("what was shown stays", browser.js("return document.querySelectorAll('#jobs button').length") > 0)
@@ -528,6 +539,7 @@ def look(browser, stubs):
         narrow(browser, "whatif")
         large(browser, site, stubs, service)
         quiet(browser)
+        hangs(browser, daemon)
         channel.close()
     lost(browser)
 

@@ -306,6 +306,7 @@ async function showMembers() {
       : job.spec.run === 'RUN_NONE' ? ['This job has no agents: its trainer runs the plans and reports what it measured.']
         : ['No agent is attached, so steps wait or fail. Start agents on the nodes: ', element('code', start)]));
   if (workers.length === 0) { return; }
+  workers.sort((a, b) => (a.epoch > 0 ? a.first_rank : Infinity) - (b.epoch > 0 ? b.first_rank : Infinity) || a.node.localeCompare(b.node));
   const ready = workers.filter((w) => w.state === 'ready' || w.state === 'running').length;
   write($('members-caption'), `${plural(workers.length, 'agent')}, ${ready} ready; ${job.members} of ${job.spec.pool.ranks} ranks in epoch ${job.epoch}`);
   rows($('members'), workers.map((w) => [w.node, w.epoch > 0 ? `${w.first_rank}–${w.first_rank + w.ranks - 1}` : `${w.ranks}, waiting`, w.state, String(w.epoch), w.compute, w.transport, `${count(w.heartbeat_age_ms)} ms ago`]));

@@ -94,6 +94,28 @@ void hyd_remote_close(struct hyd_remote *remote)
     *remote = (struct hyd_remote){.caller = NULL};
 }
 
+/* What gRPC says where somebody is there and TLS is why it does not work. */
+static const struct {
+    const char *cause;
+    const char *hint;
+} tls_hints[] = {
+    {"Peer name", "its certificate is of another name (--tls-name NAME)"},
+    {"certificate verify failed", "--tls-ca is not what signed its certificate"},
+    {"wrong version number", "it speaks no TLS there (leave out --tls-ca)"},
+    {"Socket closed",
+     "does it want TLS and a certificate (--tls-ca, --tls-cert, --tls-key)?"},
+};
+
+static const char *tls_hint(const char *cause)
+{
+    for (size_t i = 0; i < sizeof tls_hints / sizeof tls_hints[0]; i++) {
+        if (strstr(cause, tls_hints[i].cause) != NULL) {
+            return tls_hints[i].hint;
+        }
+    }
+    return NULL;
+}
+
 /* Nobody there, or somebody who says that something else is missing? A daemon names the
  * field; a broken connection has none. */
 static hyd_status explain(const struct hyd_remote *remote, hyd_status st,
@@ -124,9 +146,12 @@ static hyd_status explain(const struct hyd_remote *remote, hyd_status st,
         cause = c + 2;
     }
     (void)snprintf(reason, sizeof reason, "%.79s", cause);
-    (void)hyd_error_set(err, st, "no daemon at %.100s (--connect): %s", remote->target,
-                        reason);
-    return st;
+    if (tls_hint(reason) != NULL) {
+        return hyd_error_set(err, st, "cannot talk to %.100s: %s: %s", remote->target,
+                             reason, tls_hint(reason));
+    }
+    return hyd_error_set(err, st, "no daemon at %.100s (--connect): %s", remote->target,
+                         reason);
 }
 
 static uint32_t timeout_ms(const struct hyd_remote_args *args, double default_s)

@@ -85,6 +85,23 @@ def who_gets_in(stubs, files, address):
             TRAINER) == CODE.UNAVAILABLE)
 
 
+def hydractl_says_what_is_missing(files, address):
+    """Somebody is there: which option is wrong is said, and not that nobody is."""
+    own = ["--tls-cert", files.path("trainer.pem"), "--tls-key", files.path("trainer.key")]
+    for what, words, hint in (
+            ("no TLS", [], "does it want TLS"),
+            ("no certificate", ["--tls-ca", files.path("ca.pem")], "--tls-cert"),
+            ("another authority", ["--tls-ca", files.path("other.pem"), *own],
+             "--tls-ca is not what signed its certificate"),
+            ("another name", ["--tls-ca", files.path("ca.pem"), "--tls-name", "sched0", *own],
+             "certificate is of another name (--tls-name NAME)")):
+        done = subprocess.run(
+            [os.path.join(harness.BIN, "hydractl"), "job", "list", "--connect", address,
+             *words], capture_output=True, text=True, timeout=2 * harness.WAIT_S)
+        check("hydractl with %s says so" % what, done.returncode == 3 and
+              hint in done.stderr and len(done.stderr.splitlines()) == 1, done)
+
+
 def what_roles_may(stubs, channel):
     look = ("ListJobs", stubs.scheduler.ListJobsRequest())
     plan = ("Plan", stubs.plan_request())
@@ -200,6 +217,7 @@ def main():
                     "--tls-key", files.path("live.key"),
                     "--token-file", files.path("access")) as daemon:
             who_gets_in(stubs, files, daemon.address)
+            hydractl_says_what_is_missing(files, daemon.address)
             with connect(files, daemon.address) as channel:
                 what_roles_may(stubs, channel)
             with grpc.insecure_channel("unix:" + daemon.socket) as channel:

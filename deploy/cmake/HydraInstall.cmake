@@ -24,7 +24,7 @@ install(FILES deploy/man/hydra.conf.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5)
 install(FILES deploy/man/hydra-schedd.8 deploy/man/hydra-worker.8
   DESTINATION ${CMAKE_INSTALL_MANDIR}/man8)
 install(FILES README.md CHANGELOG.md SECURITY.md LICENSE deploy/hydra.conf.example
-  worker/agent/example_trainer.c DESTINATION ${doc})
+  deploy/prometheus/hydra.rules.yaml worker/agent/example_trainer.c DESTINATION ${doc})
 install(FILES deploy/python/hydra_client.py deploy/python/megatron_scheduler.py
   DESTINATION ${share}/python)
 install(DIRECTORY proto/hydra DESTINATION ${share}/proto FILES_MATCHING PATTERN *.proto)

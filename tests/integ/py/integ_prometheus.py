@@ -175,6 +175,27 @@ def what_was_done_is_stored(prometheus):
     check("a median of the calls can be asked for", 0.0 < quantile[0][1] <= 30.0, quantile)
 
 
+def alerts_hold(port):
+    """The alerts fire when they should, and every metric that they name exists."""
+    rules = os.path.join(harness.SOURCE, "deploy", "prometheus", "hydra.rules.yaml")
+    for words in (("check", "rules", rules),
+                  ("test", "rules", os.path.join(harness.SOURCE, "tests", "integ", "data",
+                                                 "hydra.rules.test.yaml"))):
+        done = subprocess.run([PROMTOOL, *words], capture_output=True, text=True,
+                              timeout=harness.WAIT_S)
+        check("promtool %s %s" % words[:2], done.returncode == 0, done.stdout + done.stderr)
+    with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % port,
+                                timeout=harness.WAIT_S) as answer:
+        known = set(re.findall(r"^# TYPE (\S+)", answer.read().decode(), re.MULTILINE))
+    with open(rules) as file, open(os.path.join(harness.SOURCE, "deploy", "README.md")) as page:
+        named = set(re.findall(r"\bhydra_[a-z_]+[a-z]\b",
+                               "\n".join(re.findall(r"expr:[^#]*?labels:", file.read())) +
+                               page.read().split("## Watching it")[1].split("\n## ")[0]))
+    named = {re.sub("_(bucket|sum|count)$", "", name) for name in named}
+    check("alerts and README name metrics that exist", named <= known and len(named) > 10,
+          named - known)
+
+
 def main():
     stubs = Stubs()
     folder = tempfile.mkdtemp(prefix="hydra-prom-")
@@ -187,6 +208,7 @@ def main():
                 Daemon("--http", "127.0.0.1:0", "--token-file", rules) as guarded:
             do_things(stubs, plain)
             exposition_is_clean(http_port(plain))
+            alerts_hold(http_port(plain))
             prometheus = Prometheus(CONFIG % (http_port(plain), TOKEN,
                                               http_port(guarded), http_port(guarded)))
             try:

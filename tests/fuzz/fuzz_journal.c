@@ -64,10 +64,10 @@ static hyd_status read_job(const struct hyd_journal_reader *reader,
     row.n_done = take_byte();
     row.n_failed = take_byte();
     for (n = take_byte(); n > 0; n--) {
-        const char c[2] = {(char)take_byte(), 0};
+        const char c = (char)take_byte();
 
         if (strlen(name) < sizeof name - 1) {
-            strncat(name, c, 1);
+            name[strlen(name)] = c;
         }
     }
     row.name = name;

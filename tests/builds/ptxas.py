@@ -54,7 +54,7 @@ int main(void)
 
 def blocks_meant(kernel):
     """The column `blocks` of sizes.h; 1 for kernels that are not listed."""
-    found = re.fullmatch(r"(forward|backward_q|backward_kv|backward_k|backward_v)_(\d+)",
+    found = re.fullmatch(r"(forward|backward_q|backward_kv|backward_k|backward_v)_(\d+[sw]?)",
                          kernel)
     if not found:
         return 1
@@ -62,7 +62,7 @@ def blocks_meant(kernel):
         else found[1]
     text = open(os.path.join(FOLDER, "sizes.h")).read()
     text = text[text.index(f"#define HYD_{op.upper()}_SIZES"):]
-    return int(re.search(rf"X\({found[2]}, \d+, \d+, \d+, (\d+), \d+\)", text)[1])
+    return int(re.search(rf"X\({found[2]}, \d+, \d+, \d+, \d+, \d+, (\d+), \d+\)", text)[1])
 
 
 def compile_one(nvcc, arch, source, define, work):
@@ -97,11 +97,14 @@ def judge(kernel, arch, said, size):
     registers, stores, loads = said
     threads, shared = size
     blocks = occupancy(arch, registers, threads, shared)
-    cells = (f" {registers} | {stores} / {loads} | {blocks}, "
-             f"{blocks * threads * 100 // THREADS} % |")
-    d = re.search(r"_(\d+)$", kernel)
+    fits = shared + BLOCK_COSTS <= SHARED[arch]
+    often = f"{blocks}, {blocks * threads * 100 // THREADS} %" if fits else "too large"
+    cells = f" {registers} | {stores} / {loads} | {often} |"
+    d = re.search(r"_(\d+)[sw]?$", kernel)
     if stores + loads and not (d and int(d[1]) > NO_SPILL_UP_TO):
         return cells, f"{kernel} spills on sm_{arch}"
+    if not fits and arch != "90":
+        return cells, None # cards that lack the memory take other kernels (run.c)
     if blocks < (blocks_meant(kernel) if arch == "90" else 1):
         return cells, f"{kernel}: {blocks} blocks on a processor of sm_{arch}"
     return cells, None

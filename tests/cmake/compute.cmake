@@ -29,6 +29,12 @@ foreach(name compute compute_ops)
   set_tests_properties(conform.cuda_emulated.${name} PROPERTIES LABELS conform
     TIMEOUT 600)
 endforeach()
+# Cards with less shared memory take other kernels of wide heads.
+foreach(kib 163 99)
+  add_test(NAME conform.cuda_emulated.compute_${kib} COMMAND conform_cuda_compute)
+  set_tests_properties(conform.cuda_emulated.compute_${kib} PROPERTIES LABELS conform
+    TIMEOUT 600 ENVIRONMENT "HYDRA_EMU_SHARED_KIB=${kib};HYDRA_DTYPE=bf16;HYDRA_TEST=compute_equals_*")
+endforeach()
 hydra_add_test(unit worker emu LIBS hydra_compute)
 target_sources(unit_worker_emu PRIVATE emu/emu_fiber.c emu/emu_memory.c
   emu/emu_traffic.c emu/emu_words.c)

@@ -146,6 +146,30 @@ static void compute_walks_over_many_tiles(void **state)
     attn_drive_case(&on, &c);
 }
 
+/* Blocks of wide heads share rows between warps, or are cut smaller where shared memory is
+ * short: several blocks and steps, ends in the middle of both, two intervals, a torn group. */
+static void compute_equals_reference_for_wide_heads_in_many_steps(void **state)
+{
+    static const uint32_t d[] = {128, 96, 192, 256};
+
+    (void)state;
+    for (size_t i = 0; i < (on.slow ? 2 : sizeof d / sizeof *d); i++) {
+        struct attn_case c = {.name = "wide heads", .shape = attn_shape(d[i], 3, 2)};
+        struct attn_case window = {.name = "wide window",
+                                   .shape = attn_shape(d[i], 1, 1)};
+
+        c.shape.head_first = 1; /* query heads 1 | 2, 3 on kv heads of two */
+        c.shape.heads_per_kv = 2;
+        attn_case_add(
+            &c, (struct hyd_attn_unit){{3, 135, 100}, {{2, 97, 0}, {105, 130, 97}}, 2});
+        attn_drive_case(&on, &c);
+        window.shape.see = HYD_SEE_WINDOW;
+        window.shape.window_tokens = 70;
+        attn_case_add(&window, (struct hyd_attn_unit){{0, 150, 40}, {{5, 170, 0}}, 1});
+        attn_drive_case(&on, &window);
+    }
+}
+
 /* Tiles of queries and steps of keys are powers of two long: where the edge of what is
  * seen just touches one, or just does not. Few keys, so that one too many shows. */
 static void compute_masks_tiles_that_the_edge_just_touches(void **state)
@@ -244,6 +268,7 @@ int main(void)
         cmocka_unit_test(compute_honours_window_and_full_masks),
         cmocka_unit_test(compute_merges_calls_as_ring_steps_do),
         cmocka_unit_test(compute_walks_over_many_tiles),
+        cmocka_unit_test(compute_equals_reference_for_wide_heads_in_many_steps),
         cmocka_unit_test(compute_masks_tiles_that_the_edge_just_touches),
         cmocka_unit_test(compute_takes_more_units_than_one_launch_holds),
         cmocka_unit_test(compute_survives_scores_of_hundreds),

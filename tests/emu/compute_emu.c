@@ -17,6 +17,7 @@ struct hyd_compute {
     struct hyd_buf buffer[MAX_BUFFERS];
     uint64_t n_launches;
     struct hyd_fused fused;
+    uint32_t shared_bytes; /* that a block may have */
     bool counts;
     struct emu_traffic traffic[HYD_CUDA_N_KERNELS];
 };
@@ -34,6 +35,7 @@ static hyd_status emu_open(const struct hyd_compute_config *config,
 {
     (void)config;
     (void)err;
+    compute_emu_set_shared(COMPUTE_EMU_LARGE_BYTES);
     *ret_dev = &the_device;
     (void)compute_emu_use(NULL, (struct hyd_fused_say){NULL, NULL});
     return HYD_OK;
@@ -126,8 +128,16 @@ static hyd_status emu_supports(const struct hyd_compute *dev,
                                const struct hyd_attn_shape *shape,
                                struct hyd_error *err)
 {
-    (void)dev;
-    return hyd_attn_check_shape(shape, err);
+    const hyd_status st = hyd_attn_check_shape(shape, err);
+
+    return st == HYD_OK && hyd_cuda_run_shared_bytes(shape) > dev->shared_bytes
+               ? HYD_ERR_UNSUPPORTED
+               : st;
+}
+
+void compute_emu_set_shared(uint32_t bytes)
+{
+    the_device.shared_bytes = bytes;
 }
 
 void compute_emu_count(bool on)
@@ -168,7 +178,7 @@ static hyd_status emu_launch_kernel(void *ctx, enum hyd_cuda_kernel kernel,
 
 static struct hyd_cuda_launcher launcher_of(struct hyd_compute *dev)
 {
-    return (struct hyd_cuda_launcher){emu_launch_kernel, dev};
+    return (struct hyd_cuda_launcher){emu_launch_kernel, dev, dev->shared_bytes};
 }
 
 static hyd_status emu_own_forward(struct hyd_compute *dev,

@@ -17,6 +17,11 @@
 
 extern const struct hyd_compute_ops compute_emu;
 
+/* Shared memory that a block may have from now on: cards of 9.0 have the most, those of 8.6
+ * the least. Kernels are chosen by it. */
+enum { COMPUTE_EMU_LARGE_BYTES = 227 << 10, COMPUTE_EMU_SMALL_BYTES = 99 << 10 };
+void compute_emu_set_shared(uint32_t bytes);
+
 /* A library for unmasked rectangles from now on, judged anew; NULL: none. The device's
  * state of it is lent until the next call. */
 const struct hyd_fused *compute_emu_use(const struct hyd_fused_library *library,

@@ -70,6 +70,7 @@ void emu_count(struct emu_traffic *traffic);
 #define HYD_SHARED(name) unsigned char *const name = emu_shared()
 
 int hyd_tid(void);
+int hyd_tid_afresh(void);
 int hyd_block_x(void);
 int hyd_block_y(void);
 int hyd_blocks_x(void);
@@ -100,5 +101,6 @@ void hyd_store_u32(uint32_t *global, uint32_t x);
 void hyd_copy_bytes(unsigned char *to, const unsigned char *from, uint32_t bytes);
 float hyd_shared_load(const float *shared);
 void hyd_shared_store(float *shared, float x);
+void hyd_shared_store_pair(hyd_bf16 *shared, uint32_t pair);
 
 #endif

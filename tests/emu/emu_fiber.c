@@ -110,6 +110,11 @@ int hyd_tid(void)
     return (int)emu.current;
 }
 
+int hyd_tid_afresh(void)
+{
+    return (int)emu.current;
+}
+
 int hyd_block_x(void)
 {
     return (int)emu.block_x;

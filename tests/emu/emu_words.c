@@ -245,3 +245,9 @@ void hyd_shared_store(float *shared, float x)
     emu_touch_shared(SITE, shared, 4, true);
     *shared = x;
 }
+
+void hyd_shared_store_pair(hyd_bf16 *shared, uint32_t pair)
+{
+    emu_touch_shared(SITE, shared, 4, true);
+    memcpy(shared, &pair, 4);
+}

@@ -95,10 +95,21 @@ static void run_attention(uint32_t d, enum hyd_dtype dtype, uint32_t n)
 /* What a kernel may ask of shared memory for each product; see worker/README.md. */
 static double passes_a_product(const char *kernel)
 {
-    if (strstr(kernel, "_64") == NULL && strstr(kernel, "_128") == NULL) {
-        return 3.5;
+    static const struct {
+        const char *kernel;
+        double most;
+    } usual[] = {
+        {"forward_64", 1.6},        {"forward_128", 1.6},     {"backward_q_64", 1.7},
+        {"backward_q_128", 2.0},    {"backward_kv_64", 1.9},  {"backward_kv_128", 2.7},
+        {"backward_kv_128w", 2.05}, {"backward_kv_96w", 2.2},
+    };
+
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+        if (strcmp(usual[i].kernel, kernel) == 0) {
+            return usual[i].most;
+        }
     }
-    return strstr(kernel, "forward") != NULL ? 1.6 : 2.7;
+    return kernel[strlen(kernel) - 1] == 's' ? 5.0 : 3.5; /* small blocks read more */
 }
 
 /* Head sizes whose rows are no multiple of 128 bytes pay when a quarter of a warp writes
@@ -112,10 +123,15 @@ static double passes_allowed(const char *kernel)
 static void attention_uses_memory_in_full_lines(void **state)
 {
     static const uint32_t sizes[] = {64, 80, 96, 128, 192, 256};
+    static const uint32_t shared_bytes[] = {COMPUTE_EMU_LARGE_BYTES, 163 << 10,
+                                            COMPUTE_EMU_SMALL_BYTES};
 
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        run_attention(sizes[i], HYD_DTYPE_BF16, ROWS);
+        for (size_t card = 0; card < (sizes[i] <= 80 ? 1 : 3); card++) {
+            compute_emu_set_shared(shared_bytes[card]);
+            run_attention(sizes[i], HYD_DTYPE_BF16, ROWS);
+        }
     }
     for (int i = 0; i < HYD_CUDA_KERNEL_forward_fp32; i++) {
         const struct emu_traffic t = show((enum hyd_cuda_kernel)i);

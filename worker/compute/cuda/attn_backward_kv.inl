@@ -1,20 +1,25 @@
 /* attn_backward_kv.inl - dk and dv for one head size; see lane.h and attn_forward.inl.
  *
- * Before including: HYD_D, and HYD_PART: kv for both gradients in one kernel, k or v for
- * one of them (no registers for two from d = 192 on). The kernel is called
- * hyd_cuda_backward_<PART>_<D>.
+ * Before including: HYD_D, HYD_TAG, and HYD_PART: kv for both gradients in one kernel, k or
+ * v for one of them (no registers for two from d = 192 on). The kernel is called
+ * hyd_cuda_backward_<PART>_<TAG>.
  *
  * A block holds HYD_ROWS kv rows of the tensor, by their place in it, and is the only one
  * that adds to them: it visits every unit that names some of them, every query head of
  * their kv head, and the query rows that see them. Products are transposed: S^T = K Q^T,
- * so that P^T and dS^T come out as left operands: dv += P^T dO, dk += dS^T Q. */
+ * so that P^T and dS^T come out as left operands: dv += P^T dO, dk += dS^T Q.
+ *
+ * With HYD_SPLIT 2 two warps share rows: each makes S^T and dP^T for its half of a step's
+ * queries, gives its P^T and dS^T to the other one through shared memory, and adds up its
+ * half of the columns of dk and dv over all of them. */
 
-#define HYD_WARPS HYD_JOIN2(HYD_BACKWARD_KV_WARPS, HYD_D)
-#define HYD_M HYD_JOIN2(HYD_BACKWARD_KV_M, HYD_D)
-#define HYD_N HYD_JOIN2(HYD_BACKWARD_KV_N, HYD_D)
-#define HYD_BLOCKS HYD_JOIN2(HYD_BACKWARD_KV_BLOCKS, HYD_D)
-#define HYD_LOADS HYD_JOIN2(HYD_BACKWARD_KV_LOADS, HYD_D)
-#define HYD_FN(name) HYD_JOIN3(name, HYD_JOIN2(backward, HYD_PART), HYD_D)
+#define HYD_WARPS HYD_JOIN2(HYD_BACKWARD_KV_WARPS, HYD_TAG)
+#define HYD_M HYD_JOIN2(HYD_BACKWARD_KV_M, HYD_TAG)
+#define HYD_N HYD_JOIN2(HYD_BACKWARD_KV_N, HYD_TAG)
+#define HYD_SPLIT HYD_JOIN2(HYD_BACKWARD_KV_SPLIT, HYD_TAG)
+#define HYD_BLOCKS HYD_JOIN2(HYD_BACKWARD_KV_BLOCKS, HYD_TAG)
+#define HYD_LOADS HYD_JOIN2(HYD_BACKWARD_KV_LOADS, HYD_TAG)
+#define HYD_FN(name) HYD_JOIN3(name, HYD_JOIN2(backward, HYD_PART), HYD_TAG)
 #define HYD_DOES_kv 3
 #define HYD_DOES_k 1
 #define HYD_DOES_v 2
@@ -77,7 +82,7 @@ HYD_DEVICE void HYD_FN(hyd_slope)(HYD_FN(hyd_scores) s, HYD_FN(hyd_scores) dp,
                                   const float *stats, float scale_log2)
 {
     HYD_UNROLL
-    for (int j = 0; j < HYD_N / 8; j++) {
+    for (int j = 0; j < HYD_OWN_N / 8; j++) {
         HYD_UNROLL
         for (int z = 0; z < 2; z++) {
             const int column = 8 * j + 2 * (hyd_tid() & 3) + z;
@@ -110,7 +115,7 @@ HYD_DEVICE void HYD_FN(hyd_hide_keys)(HYD_FN(hyd_scores) s, HYD_FN(hyd_scores) d
     HYD_UNROLL
     for (int m = 0; m < HYD_M; m++) {
         HYD_UNROLL
-        for (int j = 0; j < HYD_N / 8; j++) {
+        for (int j = 0; j < HYD_OWN_N / 8; j++) {
             HYD_UNROLL
             for (int e = 0; e < 4; e++) {
                 const int kv = v->j0 + row0 + 16 * m + g + 8 * (e >> 1);
@@ -149,12 +154,89 @@ HYD_DEVICE bool HYD_FN(hyd_is_named)(const struct hyd_cuda_units *units, uint32_
     return false;
 }
 
+/* Rows of what two warps give each other, [HYD_ROWS][HYD_N] bf16 for P^T, then for dS^T. */
+#define HYD_GIFT_LD (HYD_N + 8)
+#define HYD_GIFT_ELEMENTS (HYD_ROWS * HYD_GIFT_LD)
+
+/* This warp's weights, rounded to bf16, from column `column` on. */
+HYD_DEVICE void HYD_FN(hyd_give)(hyd_bf16 *gift, HYD_FN(hyd_scores) w, int row0,
+                                 int column)
+{
+    const int g = (hyd_tid() & 31) >> 2, t = hyd_tid() & 3;
+
+    HYD_UNROLL
+    for (int m = 0; m < HYD_M; m++) {
+        HYD_UNROLL
+        for (int j = 0; j < HYD_OWN_N / 8; j++) {
+            HYD_UNROLL
+            for (int h = 0; h < 2; h++) {
+                hyd_shared_store_pair(&gift[(row0 + 16 * m + g + 8 * h) * HYD_GIFT_LD +
+                                            column + 8 * j + 2 * t],
+                                      hyd_pack2(w[m][j][2 * h], w[m][j][2 * h + 1]));
+            }
+        }
+    }
+}
+
+/* x += the other warp's weights * other, which begins as in hyd_weigh. */
+HYD_DEVICE void HYD_FN(hyd_take)(HYD_FN(hyd_sums) x, const hyd_bf16 *gift,
+                                 const hyd_bf16 *other, int row0, int column)
+{
+    HYD_UNROLL
+    for (int c = 0; c < HYD_OWN_N; c += 16) {
+        uint32_t left[HYD_M][4];
+
+        HYD_UNROLL
+        for (int m = 0; m < HYD_M; m++) {
+            hyd_left(left[m], gift, HYD_GIFT_LD, row0 + 16 * m, column + c);
+        }
+        HYD_UNROLL
+        for (int j = 0; j < HYD_OWN_D / 8; j += 2) {
+            uint32_t right[4];
+
+            hyd_right(right, other, HYD_LD, c, 8 * j);
+            HYD_UNROLL
+            for (int m = 0; m < HYD_M; m++) {
+                hyd_mma(x[m][j], left[m], right[0], right[1]);
+                hyd_mma(x[m][j + 1], left[m], right[2], right[3]);
+            }
+        }
+    }
+}
+
+/* dv += P^T dO, dk += dS^T Q over a step's queries. All threads of the block. */
+HYD_DEVICE void HYD_FN(hyd_gather)(HYD_FN(hyd_sums) dk, HYD_FN(hyd_sums) dv,
+                                   HYD_FN(hyd_scores) p, HYD_FN(hyd_scores) ds,
+                                   const hyd_bf16 *q, hyd_bf16 *gift, int row0)
+{
+    const int half = HYD_SPLIT == 1 ? 0 : (hyd_tid() >> 5) & 1;
+    const int own = half * HYD_OWN_N, others = HYD_OWN_N - own;
+    const hyd_bf16 *const columns = q + half * HYD_OWN_D;
+
+    if (HYD_SPLIT != 1) {
+        HYD_FN(hyd_give)(gift, p, row0, own);
+        HYD_FN(hyd_give)(gift + HYD_GIFT_ELEMENTS, ds, row0, own);
+    }
+    if (HYD_DV) {
+        HYD_FN(hyd_weigh)(dv, p, columns + (HYD_N + own) * HYD_LD);
+    }
+    if (HYD_DK) {
+        HYD_FN(hyd_weigh)(dk, ds, columns + own * HYD_LD);
+    }
+    if (HYD_SPLIT != 1) {
+        hyd_block_sync(); /* the next step's first barrier ends the reading */
+        HYD_FN(hyd_take)(dv, gift, columns + (HYD_N + others) * HYD_LD, row0, others);
+        HYD_FN(hyd_take)(dk, gift + HYD_GIFT_ELEMENTS, columns + others * HYD_LD, row0,
+                         others);
+    }
+}
+
 /* Row g + 8 h of fragment m: to += scale * x */
 HYD_DEVICE void HYD_FN(hyd_add)(float *to, HYD_FN(hyd_sums) x, const int m, const int h,
                                 float scale)
 {
     HYD_UNROLL
-    for (int j = 0; j < HYD_D / 8; j++) {
+    for (int j = 0; j < HYD_OWN_D / 8; j++) {
         float *const at = to + 8 * j + 2 * (hyd_tid() & 3);
         float y[2];
 
@@ -165,7 +247,7 @@ HYD_DEVICE void HYD_FN(hyd_add)(float *to, HYD_FN(hyd_sums) x, const int m, cons
 
 HYD_KERNEL HYD_BOUNDS(HYD_THREADS, HYD_BLOCKS)
     HYD_JOIN3(hyd_cuda, HYD_JOIN2(backward, HYD_PART),
-              HYD_D)(HYD_ARGS(struct hyd_cuda_backward) a)
+              HYD_TAG)(HYD_ARGS(struct hyd_cuda_backward) a)
 {
     HYD_SHARED(shared);
     hyd_bf16 *const k = (hyd_bf16 *)shared;
@@ -173,9 +255,12 @@ HYD_KERNEL HYD_BOUNDS(HYD_THREADS, HYD_BLOCKS)
     hyd_bf16 *const stage = v + HYD_ROWS * HYD_LD; /* two, each q then dO */
     const int stage_elements = 2 * HYD_N * HYD_LD;
     float *const stats = (float *)(stage + 2 * stage_elements); /* two stages */
+    hyd_bf16 *const gift = (hyd_bf16 *)(stats + 4 * HYD_N); /* with HYD_SPLIT 2 */
     const uint32_t kv_head = (uint32_t)hyd_block_y();
     const uint32_t r0 = a.kv_first + (uint32_t)hyd_block_x() * HYD_ROWS;
-    const int row0 = (hyd_tid() >> 5) * 16 * HYD_M;
+    const int row0 = (hyd_tid() >> 5) / HYD_SPLIT * 16 * HYD_M;
+    const int half = HYD_SPLIT == 1 ? 0 : (hyd_tid() >> 5) & 1;
+    const int own = half * HYD_OWN_N; /* of a step's queries, the first of this warp */
     const int n_rows = hyd_min((int)(a.kv_end - r0), HYD_ROWS);
     /* Local query heads of this kv head. */
     const int64_t group = (int64_t)(a.shape.kv_head_first + kv_head) *
@@ -198,42 +283,43 @@ HYD_KERNEL HYD_BOUNDS(HYD_THREADS, HYD_BLOCKS)
             HYD_FN(hyd_plan_visit)(&a, visit >> 1, visit & 1, r0);
         const int n_tiles = (at.end - at.begin + HYD_N - 1) / HYD_N;
         const int n_steps = n_tiles * hyd_max(0, head_end - head_begin);
+        /* What is fetched next, and the first query of what was fetched last. */
+        int head = head_begin, ahead = at.begin, last = at.begin;
 
         for (int step = n_steps > 0 ? -1 : 0; step < n_steps; step++) {
-            const int next = step + 1;
             const int here = turn & 1, there = (turn + (step >= 0)) & 1;
             const hyd_bf16 *const q = stage + here * stage_elements;
-            const int i0 = at.begin + (step < 0 ? 0 : step % n_tiles) * HYD_N;
+            const int i0 = last;
             HYD_FN(hyd_scores) s, dp;
 
             if (step >= 0) { /* as in attn_forward.inl */
                 hyd_cp_wait(0);
                 hyd_block_sync();
             }
-            if (next < n_steps) {
-                HYD_FN(hyd_fetch)(&a, &at, (uint32_t)(head_begin + next / n_tiles),
-                                  at.begin + next % n_tiles * HYD_N,
+            if (step + 1 < n_steps) {
+                HYD_FN(hyd_fetch)(&a, &at, (uint32_t)head, ahead,
                                   stage + there * stage_elements,
                                   stats + there * 2 * HYD_N);
+                last = ahead;
+                ahead += HYD_N;
+                if (ahead >= at.end) {
+                    ahead = at.begin;
+                    head++;
+                }
             }
             hyd_cp_commit();
             if (step < 0) {
                 continue;
             }
-            HYD_FN(hyd_score)(s, k, q, row0);
+            HYD_FN(hyd_score)(s, k, q + own * HYD_LD, row0);
             if (HYD_DK) {
-                HYD_FN(hyd_score)(dp, v, q + HYD_N * HYD_LD, row0);
+                HYD_FN(hyd_score)(dp, v, q + (HYD_N + own) * HYD_LD, row0);
             }
-            HYD_FN(hyd_slope)(s, dp, stats + here * 2 * HYD_N, a.shape.scale_log2);
+            HYD_FN(hyd_slope)(s, dp, stats + here * 2 * HYD_N + own, a.shape.scale_log2);
             if (!HYD_FN(hyd_sees_whole)(&at, i0)) {
-                HYD_FN(hyd_hide_keys)(s, dp, &at, row0, i0);
+                HYD_FN(hyd_hide_keys)(s, dp, &at, row0, i0 + own);
             }
-            if (HYD_DV) {
-                HYD_FN(hyd_weigh)(dv, s, q + HYD_N * HYD_LD);
-            }
-            if (HYD_DK) {
-                HYD_FN(hyd_weigh)(dk, dp, q);
-            }
+            HYD_FN(hyd_gather)(dk, dv, s, dp, q, gift, row0);
             turn++;
         }
     }
@@ -246,7 +332,8 @@ HYD_KERNEL HYD_BOUNDS(HYD_THREADS, HYD_BLOCKS)
             const uint32_t kv_row = r0 + (uint32_t)row;
 
             if (row < n_rows && HYD_FN(hyd_is_named)(&a.units, kv_row)) {
-                const size_t to = ((size_t)kv_row * a.shape.n_kv_heads + kv_head) * HYD_D;
+                const size_t to = ((size_t)kv_row * a.shape.n_kv_heads + kv_head) * HYD_D +
+                                  (size_t)(half * HYD_OWN_D);
 
                 if (HYD_DK) {
                     HYD_FN(hyd_add)(a.dk + to, dk, m, h, a.shape.scale);
@@ -265,3 +352,5 @@ HYD_KERNEL HYD_BOUNDS(HYD_THREADS, HYD_BLOCKS)
 #undef HYD_DOES_v
 #undef HYD_DK
 #undef HYD_DV
+#undef HYD_GIFT_LD
+#undef HYD_GIFT_ELEMENTS

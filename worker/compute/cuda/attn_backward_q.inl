@@ -1,18 +1,19 @@
 /* attn_backward_q.inl - dq for one head size; see lane.h and attn_forward.inl.
  *
- * Before including: HYD_D. The kernel is called hyd_cuda_backward_q_<D>.
+ * Before including: HYD_D, HYD_TAG. The kernel is called hyd_cuda_backward_q_<TAG>.
  *
  * A block holds a tile of query rows of one head, with its dO, and walks over what they
  * see: S = Q K^T, P = exp2(S - lse), dP = dO V^T, dS = P (dP - delta), dq += dS K. S and dP
  * are made once more in the kernels for dk and dv: that costs two products of seven and
  * saves atomics, so that the same arguments give the same bytes. */
 
-#define HYD_WARPS HYD_JOIN2(HYD_BACKWARD_Q_WARPS, HYD_D)
-#define HYD_M HYD_JOIN2(HYD_BACKWARD_Q_M, HYD_D)
-#define HYD_N HYD_JOIN2(HYD_BACKWARD_Q_N, HYD_D)
-#define HYD_BLOCKS HYD_JOIN2(HYD_BACKWARD_Q_BLOCKS, HYD_D)
-#define HYD_LOADS HYD_JOIN2(HYD_BACKWARD_Q_LOADS, HYD_D)
-#define HYD_FN(name) HYD_JOIN3(name, backward_q, HYD_D)
+#define HYD_WARPS HYD_JOIN2(HYD_BACKWARD_Q_WARPS, HYD_TAG)
+#define HYD_M HYD_JOIN2(HYD_BACKWARD_Q_M, HYD_TAG)
+#define HYD_N HYD_JOIN2(HYD_BACKWARD_Q_N, HYD_TAG)
+#define HYD_SPLIT HYD_JOIN2(HYD_BACKWARD_Q_SPLIT, HYD_TAG)
+#define HYD_BLOCKS HYD_JOIN2(HYD_BACKWARD_Q_BLOCKS, HYD_TAG)
+#define HYD_LOADS HYD_JOIN2(HYD_BACKWARD_Q_LOADS, HYD_TAG)
+#define HYD_FN(name) HYD_JOIN3(name, backward_q, HYD_TAG)
 #include "worker/compute/cuda/product.inl"
 
 /* Store lse (in log2) and delta of the tile's rows. A row that saw nothing anywhere, or is
@@ -75,7 +76,7 @@ HYD_DEVICE void HYD_FN(hyd_add)(const struct hyd_cuda_backward *a,
 }
 
 HYD_KERNEL HYD_BOUNDS(HYD_THREADS, HYD_BLOCKS)
-    HYD_JOIN3(hyd_cuda, backward_q, HYD_D)(HYD_ARGS(struct hyd_cuda_backward) a)
+    HYD_JOIN3(hyd_cuda, backward_q, HYD_TAG)(HYD_ARGS(struct hyd_cuda_backward) a)
 {
     HYD_SHARED(shared);
     hyd_bf16 *const q = (hyd_bf16 *)shared;

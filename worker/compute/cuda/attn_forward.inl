@@ -1,18 +1,20 @@
 /* attn_forward.inl - flash-attention forward for one head size; see lane.h.
  *
- * Before including: HYD_D the head size. The kernel is called hyd_cuda_forward_<D>.
+ * Before including: HYD_D the head size, HYD_TAG the row of sizes.h. The kernel is called
+ * hyd_cuda_forward_<TAG>.
  *
  * A block holds a tile of query rows of one head. K and V come in double-buffered by
  * asynchronous copies. Scores, weights and the output stay in registers: accumulators of
  * S = Q K^T have the layout that the left operand of P V wants. At the end the result is
  * merged in fp32 with what earlier calls left (worker/README.md, merge). */
 
-#define HYD_WARPS HYD_JOIN2(HYD_FORWARD_WARPS, HYD_D)
-#define HYD_M HYD_JOIN2(HYD_FORWARD_M, HYD_D)
-#define HYD_N HYD_JOIN2(HYD_FORWARD_N, HYD_D)
-#define HYD_BLOCKS HYD_JOIN2(HYD_FORWARD_BLOCKS, HYD_D)
-#define HYD_LOADS HYD_JOIN2(HYD_FORWARD_LOADS, HYD_D)
-#define HYD_FN(name) HYD_JOIN3(name, forward, HYD_D)
+#define HYD_WARPS HYD_JOIN2(HYD_FORWARD_WARPS, HYD_TAG)
+#define HYD_M HYD_JOIN2(HYD_FORWARD_M, HYD_TAG)
+#define HYD_N HYD_JOIN2(HYD_FORWARD_N, HYD_TAG)
+#define HYD_SPLIT HYD_JOIN2(HYD_FORWARD_SPLIT, HYD_TAG)
+#define HYD_BLOCKS HYD_JOIN2(HYD_FORWARD_BLOCKS, HYD_TAG)
+#define HYD_LOADS HYD_JOIN2(HYD_FORWARD_LOADS, HYD_TAG)
+#define HYD_FN(name) HYD_JOIN3(name, forward, HYD_TAG)
 #include "worker/compute/cuda/product.inl"
 
 /* What a warp holds: lane 4 g + t has rows g and g + 8 of each fragment. */
@@ -109,7 +111,7 @@ HYD_DEVICE void HYD_FN(hyd_merge)(const struct hyd_cuda_forward *a,
 }
 
 HYD_KERNEL HYD_BOUNDS(HYD_THREADS, HYD_BLOCKS)
-    HYD_JOIN3(hyd_cuda, forward, HYD_D)(HYD_ARGS(struct hyd_cuda_forward) a)
+    HYD_JOIN3(hyd_cuda, forward, HYD_TAG)(HYD_ARGS(struct hyd_cuda_forward) a)
 {
     HYD_SHARED(shared);
     hyd_bf16 *const q = (hyd_bf16 *)shared;

@@ -98,10 +98,15 @@ static hyd_status launch(void *ctx, enum hyd_cuda_kernel kernel, uint32_t blocks
         kernel, blocks_x, blocks_y, args, dev->stream));
 }
 
+static struct hyd_cuda_launcher launcher_of(struct hyd_compute *dev)
+{
+    return (struct hyd_cuda_launcher){launch, dev, dev->shared_bytes};
+}
+
 static hyd_status own_forward(struct hyd_compute *dev,
                               const struct hyd_attn_forward *args)
 {
-    const struct hyd_cuda_launcher launcher = {launch, dev};
+    const struct hyd_cuda_launcher launcher = launcher_of(dev);
 
     return hyd_cuda_run_forward(&launcher, args);
 }
@@ -114,7 +119,7 @@ static hyd_status open_library(struct hyd_compute *dev,
     hyd_status st;
 
     dev->fused = (struct hyd_fused){
-        .device = {&hyd_compute_cuda, dev, own_forward, {launch, dev}},
+        .device = {&hyd_compute_cuda, dev, own_forward, launcher_of(dev)},
         .say = {config->say, config->say_ctx}};
     if (strcmp(name, "off") == 0) {
         return HYD_OK;
@@ -167,7 +172,7 @@ static hyd_status cuda_attn_forward(struct hyd_compute *dev,
 static hyd_status cuda_attn_backward(struct hyd_compute *dev,
                                      const struct hyd_attn_backward *args)
 {
-    const struct hyd_cuda_launcher launcher = {launch, dev};
+    const struct hyd_cuda_launcher launcher = launcher_of(dev);
     hyd_status st = hyd_attn_check_backward(args, HYD_MEM_CUDA, NULL);
 
     if (st == HYD_OK) {
@@ -181,7 +186,7 @@ static hyd_status cuda_attn_backward(struct hyd_compute *dev,
 static hyd_status cuda_attn_delta(struct hyd_compute *dev,
                                   const struct hyd_attn_delta *args)
 {
-    const struct hyd_cuda_launcher launcher = {launch, dev};
+    const struct hyd_cuda_launcher launcher = launcher_of(dev);
     hyd_status st = hyd_attn_check_delta(args, HYD_MEM_CUDA, NULL);
 
     if (st == HYD_OK) {
@@ -200,7 +205,7 @@ struct move {
 static hyd_status move_all(struct hyd_compute *dev, const struct move *move,
                            const struct hyd_copy *copy, size_t n_copies)
 {
-    const struct hyd_cuda_launcher launcher = {launch, dev};
+    const struct hyd_cuda_launcher launcher = launcher_of(dev);
     const hyd_status st = begin_op(dev, &dev->copy);
 
     return st == HYD_OK

@@ -21,22 +21,33 @@
     X(forward_80, forward)        \
     X(forward_96, forward)        \
     X(forward_128, forward)       \
+    X(forward_128s, forward)      \
     X(forward_192, forward)       \
     X(forward_256, forward)       \
     X(backward_q_64, backward)    \
     X(backward_q_80, backward)    \
     X(backward_q_96, backward)    \
     X(backward_q_128, backward)   \
+    X(backward_q_128s, backward)  \
     X(backward_q_192, backward)   \
+    X(backward_q_192s, backward)  \
     X(backward_q_256, backward)   \
+    X(backward_q_256s, backward)  \
     X(backward_kv_64, backward)   \
     X(backward_kv_80, backward)   \
     X(backward_kv_96, backward)   \
+    X(backward_kv_96w, backward)  \
     X(backward_kv_128, backward)  \
+    X(backward_kv_128s, backward) \
+    X(backward_kv_128w, backward) \
     X(backward_k_192, backward)   \
     X(backward_v_192, backward)   \
+    X(backward_k_192s, backward)  \
+    X(backward_v_192s, backward)  \
     X(backward_k_256, backward)   \
     X(backward_v_256, backward)   \
+    X(backward_k_256s, backward)  \
+    X(backward_v_256s, backward)  \
     X(forward_fp32, forward)      \
     X(backward_q_fp32, backward)  \
     X(backward_kv_fp32, backward) \

@@ -42,6 +42,16 @@ HYD_DEVICE int hyd_tid(void)
     return (int)threadIdx.x;
 }
 
+/* The same, but the compiler does not know it: what is worked out of it is not kept in
+ * registers over a loop. */
+HYD_DEVICE int hyd_tid_afresh(void)
+{
+    int tid;
+
+    asm volatile("mov.u32 %0,%%tid.x;" : "=r"(tid));
+    return tid;
+}
+
 HYD_DEVICE int hyd_block_x(void)
 {
     return (int)blockIdx.x;
@@ -224,6 +234,12 @@ HYD_DEVICE float hyd_shared_load(const float *shared)
 HYD_DEVICE void hyd_shared_store(float *shared, float x)
 {
     *shared = x;
+}
+
+/* Two elements that hyd_pack2 made. */
+HYD_DEVICE void hyd_shared_store_pair(hyd_bf16 *shared, uint32_t pair)
+{
+    *(uint32_t *)shared = pair;
 }
 
 #endif

@@ -16,6 +16,11 @@ static const void *const function[HYD_CUDA_N_KERNELS] = {
 #undef X
 };
 
+/* What every driver takes; args.h. */
+#define X(name, type) static_assert(sizeof(struct hyd_cuda_##type) <= 4096, #name);
+HYD_CUDA_KERNELS(X)
+#undef X
+
 extern "C" int hyd_cuda_kernels_prepare(uint32_t most_shared_bytes)
 {
     for (int i = 0; i < HYD_CUDA_N_KERNELS; i++) {

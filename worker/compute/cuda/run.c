@@ -8,65 +8,46 @@
 /* Blocks of 256 threads that share one copy: enough to keep memory busy. */
 enum { COPY_BLOCKS = 64, COPY_THREADS = 256 };
 
+/* The kernels of a head size; of several the first whose blocks the card has room for. */
 struct family {
-    uint32_t d;
+    uint32_t d; /* 0: any */
     enum hyd_cuda_kernel forward, backward_q;
     enum hyd_cuda_kernel backward_kv[2];
     uint32_t n_backward_kv;
 };
 
+#define K(name) HYD_CUDA_KERNEL_##name
+
 static const struct family families[] = {
-    {64,
-     HYD_CUDA_KERNEL_forward_64,
-     HYD_CUDA_KERNEL_backward_q_64,
-     {HYD_CUDA_KERNEL_backward_kv_64},
-     1},
-    {80,
-     HYD_CUDA_KERNEL_forward_80,
-     HYD_CUDA_KERNEL_backward_q_80,
-     {HYD_CUDA_KERNEL_backward_kv_80},
-     1},
-    {96,
-     HYD_CUDA_KERNEL_forward_96,
-     HYD_CUDA_KERNEL_backward_q_96,
-     {HYD_CUDA_KERNEL_backward_kv_96},
-     1},
-    {128,
-     HYD_CUDA_KERNEL_forward_128,
-     HYD_CUDA_KERNEL_backward_q_128,
-     {HYD_CUDA_KERNEL_backward_kv_128},
-     1},
+    {64, K(forward_64), K(backward_q_64), {K(backward_kv_64)}, 1},
+    {80, K(forward_80), K(backward_q_80), {K(backward_kv_80)}, 1},
+    {96, K(forward_96), K(backward_q_96), {K(backward_kv_96w)}, 1},
+    {96, K(forward_96), K(backward_q_96), {K(backward_kv_96)}, 1},
+    {128, K(forward_128), K(backward_q_128), {K(backward_kv_128w)}, 1},
+    {128, K(forward_128), K(backward_q_128), {K(backward_kv_128)}, 1},
+    {128, K(forward_128s), K(backward_q_128s), {K(backward_kv_128s)}, 1},
+    {192, K(forward_192), K(backward_q_192), {K(backward_k_192), K(backward_v_192)}, 2},
     {192,
-     HYD_CUDA_KERNEL_forward_192,
-     HYD_CUDA_KERNEL_backward_q_192,
-     {HYD_CUDA_KERNEL_backward_k_192, HYD_CUDA_KERNEL_backward_v_192},
+     K(forward_192),
+     K(backward_q_192s),
+     {K(backward_k_192s), K(backward_v_192s)},
      2},
+    {256, K(forward_256), K(backward_q_256), {K(backward_k_256), K(backward_v_256)}, 2},
     {256,
-     HYD_CUDA_KERNEL_forward_256,
-     HYD_CUDA_KERNEL_backward_q_256,
-     {HYD_CUDA_KERNEL_backward_k_256, HYD_CUDA_KERNEL_backward_v_256},
+     K(forward_256),
+     K(backward_q_256s),
+     {K(backward_k_256s), K(backward_v_256s)},
      2},
 };
 
-static const struct family fp32_family = {0,
-                                          HYD_CUDA_KERNEL_forward_fp32,
-                                          HYD_CUDA_KERNEL_backward_q_fp32,
-                                          {HYD_CUDA_KERNEL_backward_kv_fp32},
-                                          1};
+static const struct family fp32_family = {
+    0, K(forward_fp32), K(backward_q_fp32), {K(backward_kv_fp32)}, 1};
 
-static const struct family *family_of(const struct hyd_attn_shape *shape)
-{
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
-        if (shape->dtype == HYD_DTYPE_BF16 && families[i].d == shape->d) {
-            return &families[i];
-        }
-    }
-    return &fp32_family;
-}
+#undef K
 
-uint32_t hyd_cuda_run_shared_bytes(const struct hyd_attn_shape *shape)
+/* What its largest block needs. */
+static uint32_t shared_bytes(const struct family *f)
 {
-    const struct family *f = family_of(shape);
     uint32_t most = hyd_cuda_kernel_size[f->forward].shared_bytes;
     uint32_t other = hyd_cuda_kernel_size[f->backward_q].shared_bytes;
 
@@ -77,6 +58,49 @@ uint32_t hyd_cuda_run_shared_bytes(const struct hyd_attn_shape *shape)
     }
     return most;
 }
+
+/* NULL: no kernels for this head size fit into so much shared memory. */
+static const struct family *family_of(const struct hyd_attn_shape *shape,
+                                      uint32_t room_bytes)
+{
+    if (shape->dtype != HYD_DTYPE_BF16) {
+        return &fp32_family;
+    }
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        if (families[i].d == shape->d && shared_bytes(&families[i]) <= room_bytes) {
+            return &families[i];
+        }
+    }
+    return NULL;
+}
+
+uint32_t hyd_cuda_run_shared_bytes(const struct hyd_attn_shape *shape)
+{
+    uint32_t least = shape->dtype != HYD_DTYPE_BF16 ? 0 : UINT32_MAX;
+
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        const uint32_t bytes = shared_bytes(&families[i]);
+
+        if (families[i].d == shape->d && bytes < least) {
+            least = bytes;
+        }
+    }
+    return least;
+}
+
+/* Kernels copy 16 bytes at a time and write pairs of floats: an address that is off ends
+ * the context for good, so it is refused here. Rows are multiples of that. */
+static bool is_aligned(const void *const *at, size_t n, size_t bytes)
+{
+    for (size_t i = 0; i < n; i++) {
+        if ((uintptr_t)at[i] % bytes != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+enum { COPIED_BYTES = 16, PAIR_BYTES = 8 };
 
 static struct hyd_cuda_shape shape_of(const struct hyd_attn_shape *s, size_t lse_stride)
 {
@@ -117,7 +141,9 @@ static bool take_units(const struct hyd_attn_unit *unit, size_t n_units, size_t 
 hyd_status hyd_cuda_run_forward(const struct hyd_cuda_launcher *launcher,
                                 const struct hyd_attn_forward *args)
 {
-    const enum hyd_cuda_kernel kernel = family_of(&args->shape)->forward;
+    const struct family *const f = family_of(&args->shape, launcher->shared_bytes);
+    const void *const in[] = {args->q.at, args->k.at, args->v.at};
+    const void *const out[] = {args->o_acc.at};
     struct hyd_cuda_forward a = {.shape = shape_of(&args->shape, args->lse_stride),
                                  .q = args->q.at,
                                  .k = args->k.at,
@@ -128,9 +154,16 @@ hyd_status hyd_cuda_run_forward(const struct hyd_cuda_launcher *launcher,
     hyd_status st = HYD_OK;
     size_t next = 0;
 
-    while (st == HYD_OK && take_units(args->unit, args->n_units, &next,
-                                      hyd_cuda_kernel_size[kernel].rows, &a.units)) {
-        st = launcher->launch(launcher->ctx, kernel, a.units.first_tile[a.units.n],
+    if (f == NULL) {
+        return HYD_ERR_UNSUPPORTED;
+    }
+    if (!is_aligned(in, 3, COPIED_BYTES) || !is_aligned(out, 1, PAIR_BYTES)) {
+        return HYD_ERR_INVALID;
+    }
+    while (st == HYD_OK &&
+           take_units(args->unit, args->n_units, &next,
+                      hyd_cuda_kernel_size[f->forward].rows, &a.units)) {
+        st = launcher->launch(launcher->ctx, f->forward, a.units.first_tile[a.units.n],
                               args->shape.n_heads, &a);
     }
     return st;
@@ -181,7 +214,9 @@ static hyd_status run_backward_chunk(const struct hyd_cuda_launcher *launcher,
 hyd_status hyd_cuda_run_backward(const struct hyd_cuda_launcher *launcher,
                                  const struct hyd_attn_backward *args)
 {
-    const struct family *f = family_of(&args->shape);
+    const struct family *const f = family_of(&args->shape, launcher->shared_bytes);
+    const void *const in[] = {args->q.at, args->k.at, args->v.at, args->dout.at};
+    const void *const out[] = {args->dq_acc.at, args->dk_acc.at, args->dv_acc.at};
     struct hyd_cuda_backward a = {.shape = shape_of(&args->shape, args->lse_stride),
                                   .q = args->q.at,
                                   .k = args->k.at,
@@ -195,6 +230,12 @@ hyd_status hyd_cuda_run_backward(const struct hyd_cuda_launcher *launcher,
     hyd_status st = HYD_OK;
     size_t next = 0;
 
+    if (f == NULL) {
+        return HYD_ERR_UNSUPPORTED;
+    }
+    if (!is_aligned(in, 4, COPIED_BYTES) || !is_aligned(out, 3, PAIR_BYTES)) {
+        return HYD_ERR_INVALID;
+    }
     while (st == HYD_OK &&
            take_units(args->unit, args->n_units, &next,
                       hyd_cuda_kernel_size[f->backward_q].rows, &a.units)) {

@@ -4,7 +4,9 @@
  * What     Chooses kernels, cuts lists into launches that fit the argument space, and
  *          numbers tiles. Knows no CUDA: a launcher carries the launches out, in order,
  *          so that the tests run this code over the emulator.
- * Errors   what the launcher returns; HYD_ERR_INVALID from the copies' range check.
+ * Errors   what the launcher returns; HYD_ERR_INVALID from the copies' range check, and for
+ *          q, k, v, dout that do not begin at a multiple of 16 bytes or sums that do not at
+ *          one of 8; HYD_ERR_UNSUPPORTED when no kernel fits into the card's shared memory.
  *          Arguments of the attention ops have been checked (attn_check.h).
  * Threads  reentrant.
  */
@@ -17,9 +19,10 @@ struct hyd_cuda_launcher {
     hyd_status (*launch)(void *ctx, enum hyd_cuda_kernel kernel, uint32_t blocks_x,
                          uint32_t blocks_y, const void *args);
     void *ctx;
+    uint32_t shared_bytes; /* that a block may have on this card */
 };
 
-/* Shared memory that a block needs at most for this shape; not every card has as much. */
+/* Shared memory that a card has to have for this shape: its smallest kernels need it. */
 uint32_t hyd_cuda_run_shared_bytes(const struct hyd_attn_shape *shape);
 
 hyd_status hyd_cuda_run_forward(const struct hyd_cuda_launcher *launcher,

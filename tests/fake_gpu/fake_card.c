@@ -51,6 +51,11 @@ cudaError_t fake_gpu_broken(void)
     return card.broken;
 }
 
+bool fake_gpu_stalled(void)
+{
+    return card.stalled;
+}
+
 void fake_gpu_made(int n)
 {
     n_left += (size_t)n;
@@ -99,9 +104,22 @@ const char *cudaGetErrorString(cudaError_t code)
                                                : "a fake error";
 }
 
+static _Thread_local cudaError_t last_error = cudaSuccess;
+
+cudaError_t fake_gpu_said(cudaError_t code)
+{
+    if (code != cudaSuccess) {
+        last_error = code;
+    }
+    return code;
+}
+
 cudaError_t cudaGetLastError(void)
 {
-    return cudaSuccess;
+    const cudaError_t code = last_error;
+
+    last_error = cudaSuccess;
+    return code;
 }
 
 cudaError_t cudaDriverGetVersion(int *ret_version)
@@ -213,7 +231,7 @@ cudaError_t cudaMalloc(void **ret_at, size_t bytes)
         code = cudaSuccess;
     }
     fake_gpu_leave();
-    return code;
+    return fake_gpu_said(code);
 }
 
 cudaError_t cudaFree(void *at)

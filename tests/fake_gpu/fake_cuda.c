@@ -42,6 +42,10 @@ static void *stream_main(void *arg)
     for (;;) {
         struct job *job = stream->first;
 
+        if (fake_gpu_stalled() && !stream->closing) {
+            fake_gpu_wait(NULL);
+            continue;
+        }
         if (job == NULL) {
             if (stream->closing) {
                 break;
@@ -144,7 +148,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
            : stream->n_done == stream->n_put ? cudaSuccess
                                              : cudaErrorNotReady;
     fake_gpu_leave();
-    return code;
+    return fake_gpu_said(code);
 }
 
 struct host_call {
@@ -155,8 +159,14 @@ struct host_call {
 static void run_host_call(void *ctx)
 {
     struct host_call *call = ctx;
+    bool broken;
 
-    call->call(call->arg);
+    fake_gpu_enter();
+    broken = fake_gpu_broken() != cudaSuccess;
+    fake_gpu_leave();
+    if (!broken) { /* CUDA calls nobody when the context has an error */
+        call->call(call->arg);
+    }
     free(call);
 }
 
@@ -228,7 +238,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
            : event->n_passed == event->n_recorded ? cudaSuccess
                                                   : cudaErrorNotReady;
     fake_gpu_leave();
-    return code;
+    return fake_gpu_said(code);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)

@@ -31,6 +31,7 @@ struct fake_gpu_card {
     int shared_bytes; /* that a block may have */
     size_t bytes; /* of all devices together */
     cudaError_t broken; /* what every stream says from now on */
+    bool stalled; /* streams stand still */
 };
 
 struct fake_nccl_knobs {
@@ -65,6 +66,8 @@ void fake_gpu_leave(void);
 /* Under the lock; NULL: until somebody leaves. */
 void fake_gpu_wait(pthread_cond_t *news);
 cudaError_t fake_gpu_broken(void); /* under the lock */
+bool fake_gpu_stalled(void); /* under the lock */
+cudaError_t fake_gpu_said(cudaError_t code); /* becomes the thread's last error */
 void fake_gpu_made(int n); /* under the lock: something exists, or does no more */
 
 /* Put a job into a stream; run frees ctx. */

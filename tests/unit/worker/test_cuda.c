@@ -211,6 +211,97 @@ static void seconds_go_to_whom_they_were_charged_when_enqueued(void **state)
     cuda->close(dev);
 }
 
+/* A kernel that reads 16 bytes from an odd place ends the context for good. */
+static void tensors_at_odd_places_are_refused(void **state)
+{
+    const struct hyd_attn_unit unit = {{0, 8, 0}, {{0, 8, 0}}, 1};
+    struct hyd_compute *dev = open_device();
+    struct hyd_buf all = {0};
+    struct hyd_attn_forward args = {.shape = {.dtype = HYD_DTYPE_BF16,
+                                              .d = 64,
+                                              .n_heads = 1,
+                                              .n_kv_heads = 1,
+                                              .heads_per_kv = 1,
+                                              .scale = 1.0F},
+                                    .unit = &unit,
+                                    .n_units = 1,
+                                    .lse_stride = 8,
+                                    .first = true};
+    struct hyd_buf *const in[] = {&args.q, &args.k, &args.v};
+
+    (void)state;
+    assert_int_equal(cuda->mem_alloc(dev, 1 << 16, &all), HYD_OK);
+    assert_int_equal(cuda->zero(dev, all), HYD_OK);
+    for (size_t i = 0; i < 3; i++) {
+        *in[i] = hyd_buf_part(all, i << 12, 1 << 12);
+    }
+    args.o_acc = hyd_buf_part(all, 1 << 14, 1 << 12);
+    args.lse = hyd_buf_part(all, 1 << 15, 1 << 12);
+    assert_int_equal(cuda->attn_forward(dev, &args), HYD_OK);
+    for (size_t i = 0; i < 3; i++) {
+        const struct hyd_buf was = *in[i];
+
+        *in[i] = hyd_buf_part(all, (i << 12) + 8, 1 << 12);
+        assert_int_equal(cuda->attn_forward(dev, &args), HYD_ERR_INVALID);
+        *in[i] = was;
+    }
+    args.o_acc = hyd_buf_part(all, (1 << 14) + 4, 1 << 12);
+    assert_int_equal(cuda->attn_forward(dev, &args), HYD_ERR_INVALID);
+    assert_int_equal(cuda->sync(dev, NULL), HYD_OK);
+    cuda->mem_free(dev, &all);
+    cuda->close(dev);
+    assert_int_equal(fake_gpu_left(), 0);
+}
+
+/* CUDA calls no host function behind work that failed: who sleeps is woken all the same. */
+static void a_failed_device_wakes_who_waits_for_it(void **state)
+{
+    struct fake_gpu_card card = fake_gpu_card();
+    struct hyd_compute *dev = open_device();
+    struct hyd_buf buf = {0};
+    struct pollfd wait = {.fd = -1, .events = POLLIN};
+    bool done = false;
+
+    (void)state;
+    assert_int_equal(cuda->mem_alloc(dev, 64, &buf), HYD_OK);
+    card.stalled = true;
+    fake_gpu_set_card(&card);
+    assert_int_equal(cuda->zero(dev, buf), HYD_OK);
+    assert_int_equal(cuda->test(dev, &done, NULL), HYD_OK);
+    assert_false(done);
+    assert_int_equal(cuda->arm_fd(dev, &wait.fd), HYD_OK);
+    assert_true(wait.fd >= 0);
+    assert_int_equal(cudaGetLastError(), cudaSuccess); /* not ready is none */
+    card.stalled = false;
+    card.broken = cudaErrorIllegalAddress;
+    fake_gpu_set_card(&card);
+    assert_int_equal(poll(&wait, 1, 20000), 1);
+    assert_int_equal(cuda->test(dev, &done, NULL), HYD_ERR_INTERNAL);
+    cuda->mem_free(dev, &buf);
+    cuda->close(dev);
+    assert_int_equal(fake_gpu_left(), 0);
+}
+
+/* `auto` on a machine whose driver is older than this build: the CPU, and why. */
+static void an_old_driver_means_the_cpu(void **state)
+{
+    struct fake_gpu_card card = fake_gpu_card();
+    const struct hyd_compute_ops *ops = NULL;
+    struct hyd_error err = {.text = ""};
+
+    (void)state;
+    assert_int_equal(hyd_compute_find("auto", &ops, NULL), HYD_OK);
+    assert_string_equal(ops->name, "cuda");
+    card.driver = 12040;
+    fake_gpu_set_card(&card);
+    assert_int_equal(hyd_compute_find("auto", &ops, NULL), HYD_OK);
+    assert_string_equal(ops->name, "cpu");
+    assert_int_equal(hyd_compute_find("cuda", &ops, &err), HYD_ERR_UNAVAILABLE);
+    assert_non_null(strstr(err.text,
+                           "compute 'cuda': the driver speaks CUDA 12.4, this "
+                           "build needs 13.0"));
+}
+
 static void a_failed_device_says_so_and_forgets_whom_it_charges(void **state)
 {
     struct fake_gpu_card card = fake_gpu_card();
@@ -256,6 +347,9 @@ int main(void)
                                reset),
         cmocka_unit_test_setup(a_failed_device_says_so_and_forgets_whom_it_charges,
                                reset),
+        cmocka_unit_test_setup(a_failed_device_wakes_who_waits_for_it, reset),
+        cmocka_unit_test_setup(tensors_at_odd_places_are_refused, reset),
+        cmocka_unit_test_setup(an_old_driver_means_the_cpu, reset),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

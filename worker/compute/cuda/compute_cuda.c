@@ -2,11 +2,14 @@
  * launched is decided in run.c; the object and its memory are in cuda_device.c. */
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 
 #include "worker/compute/attn_check.h"
 #include "worker/compute/cuda/cuda_device.h"
 #include "worker/compute/cuda/cuda_probe.h"
 #include "worker/compute/cuda/run.h"
+
+enum { FAILURE_TICK_NS = 20 * 1000 * 1000 };
 
 extern const struct hyd_compute_ops hyd_compute_cuda;
 
@@ -287,7 +290,7 @@ static hyd_status cuda_test(struct hyd_compute *dev, bool *ret_done,
     hyd_status st = HYD_OK;
 
     if (code == cudaSuccess) {
-        code = cudaStreamQuery(dev->stream);
+        code = hyd_cuda_query(dev->stream);
     }
     if (code == cudaErrorNotReady) {
         *ret_done = false;
@@ -307,14 +310,17 @@ static void on_stream(void *arg)
     (void)eventfd_write(dev->news_fd, 1);
 }
 
+/* CUDA calls nobody behind work that failed, so the descriptor also becomes readable after a
+ * while: `test` then finds the error. */
 static hyd_status cuda_arm_fd(struct hyd_compute *dev, int *ret_fd)
 {
+    const struct itimerspec once = {.it_value.tv_nsec = FAILURE_TICK_NS};
     eventfd_t count = 0;
     cudaError_t code = cudaSetDevice(dev->device);
 
     (void)eventfd_read(dev->news_fd, &count);
     if (code == cudaSuccess) {
-        code = cudaStreamQuery(dev->stream);
+        code = hyd_cuda_query(dev->stream);
     }
     if (code == cudaSuccess) {
         *ret_fd = -1;
@@ -322,7 +328,8 @@ static hyd_status cuda_arm_fd(struct hyd_compute *dev, int *ret_fd)
     }
     if (code == cudaErrorNotReady) {
         code = cudaLaunchHostFunc(dev->stream, on_stream, dev);
-        *ret_fd = dev->news_fd;
+        (void)timerfd_settime(dev->timer_fd, 0, &once, NULL);
+        *ret_fd = dev->poll_fd;
     }
     return hyd_cuda_status(code);
 }

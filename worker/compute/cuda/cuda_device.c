@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "worker/compute/cuda/cuda_probe.h"
@@ -33,8 +35,12 @@ void hyd_cuda_close(struct hyd_compute *dev)
     }
     hyd_cuda_clock_close(&dev->compute);
     hyd_cuda_clock_close(&dev->copy);
-    if (dev->news_fd >= 0) {
-        (void)close(dev->news_fd);
+    for (int i = 0; i < 3; i++) {
+        const int fd = (const int[]){dev->poll_fd, dev->timer_fd, dev->news_fd}[i];
+
+        if (fd >= 0) {
+            (void)close(fd);
+        }
     }
     hyd_alloc_free(dev->alloc, dev);
 }
@@ -61,7 +67,23 @@ static hyd_status check_device(const struct hyd_compute *dev,
     return HYD_OK;
 }
 
-/* Stream, descriptor and clocks; what was made is there when it fails. */
+static hyd_status make_descriptors(struct hyd_compute *dev, struct hyd_error *err)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+
+    dev->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    dev->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    dev->poll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (dev->news_fd < 0 || dev->timer_fd < 0 || dev->poll_fd < 0 ||
+        epoll_ctl(dev->poll_fd, EPOLL_CTL_ADD, dev->news_fd, &event) != 0 ||
+        epoll_ctl(dev->poll_fd, EPOLL_CTL_ADD, dev->timer_fd, &event) != 0) {
+        return hyd_error_set(err, HYD_ERR_IO, "no descriptors to wait on: errno %d",
+                             errno);
+    }
+    return HYD_OK;
+}
+
+/* Stream, descriptors and clocks; what was made is there when it fails. */
 static hyd_status make_parts(struct hyd_compute *dev, struct hyd_error *err)
 {
     cudaError_t code = cudaStreamCreateWithFlags(&dev->stream, cudaStreamNonBlocking);
@@ -80,9 +102,9 @@ static hyd_status make_parts(struct hyd_compute *dev, struct hyd_error *err)
     if (code != cudaSuccess) {
         return hyd_cuda_set_error(err, code, "cannot prepare the CUDA device");
     }
-    dev->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (dev->news_fd < 0) {
-        return hyd_error_set(err, HYD_ERR_IO, "no eventfd: errno %d", errno);
+    st = make_descriptors(dev, err);
+    if (st != HYD_OK) {
+        return st;
     }
     st = hyd_cuda_clock_open(&dev->compute);
     if (st == HYD_OK) {
@@ -106,7 +128,7 @@ hyd_status hyd_cuda_open(const struct hyd_compute_config *config,
     }
     dev->alloc = alloc;
     dev->device = config->device;
-    dev->news_fd = -1;
+    dev->news_fd = dev->timer_fd = dev->poll_fd = -1;
     st = check_device(dev, &prop, err);
     if (st == HYD_OK) {
         st = make_parts(dev, err);

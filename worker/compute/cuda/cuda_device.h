@@ -43,6 +43,8 @@ struct hyd_compute {
     struct hyd_fused_library library; /* cuDNN's, when there is one */
     struct hyd_fused fused;
     int news_fd; /* eventfd: the stream has come to a place that arm_fd marked */
+    int timer_fd; /* ticks once after arm_fd: a device that failed passes no place */
+    int poll_fd; /* epoll over both */
     struct hyd_cuda_clock compute, copy;
     size_t card; /* length of the part of `describe` that says which card it is */
     char describe[HYD_CUDA_DESCRIBE_BYTES];
@@ -63,6 +65,10 @@ hyd_status hyd_cuda_set_error(struct hyd_error *err, cudaError_t code,
 
 /* --- cuda_time.c --- */
 hyd_status hyd_cuda_status(cudaError_t code);
+
+/* cudaStreamQuery; that a stream is not ready yet is not left behind as the thread's last
+ * error, which other code in a trainer asks for. */
+cudaError_t hyd_cuda_query(cudaStream_t stream);
 
 hyd_status hyd_cuda_clock_open(struct hyd_cuda_clock *clock);
 void hyd_cuda_clock_close(struct hyd_cuda_clock *clock);

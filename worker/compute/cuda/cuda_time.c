@@ -21,6 +21,16 @@ hyd_status hyd_cuda_status(cudaError_t code)
     }
 }
 
+cudaError_t hyd_cuda_query(cudaStream_t stream)
+{
+    const cudaError_t code = cudaStreamQuery(stream);
+
+    if (code == cudaErrorNotReady) {
+        (void)cudaGetLastError();
+    }
+    return code;
+}
+
 hyd_status hyd_cuda_clock_open(struct hyd_cuda_clock *clock)
 {
     hyd_status st = HYD_OK;

@@ -148,6 +148,7 @@ static bool retire_done(struct hyd_transport *transport)
     }
     error = cudaEventQuery(at(transport, 0)->done);
     if (error == cudaErrorNotReady) {
+        (void)cudaGetLastError(); /* not an error of later calls */
         return false;
     }
     if (error != cudaSuccess) {

@@ -40,6 +40,17 @@ static void fail_line(struct reading *reading, int line, const char *why)
                                 reading->name, line, why));
 }
 
+/* libinih cuts a comment that begins with ';' behind a value, and not one with '#'. */
+static void cut_comment(char *line)
+{
+    for (size_t i = 1; line[i] != '\0'; i++) {
+        if (line[i] == '#' && (line[i - 1] == ' ' || line[i - 1] == '\t')) {
+            line[i] = '\0';
+            return;
+        }
+    }
+}
+
 /* fgets' contract, over memory. */
 static char *next_line(char *into, int into_bytes, void *stream)
 {
@@ -62,6 +73,7 @@ static char *next_line(char *into, int into_bytes, void *stream)
     }
     memcpy(into, reading->at, n);
     into[n] = '\0';
+    cut_comment(into);
     reading->at += n;
     return into;
 }

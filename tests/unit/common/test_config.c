@@ -136,6 +136,22 @@ static void config_reads_a_file_with_sections(void **state)
     assert_string_equal(hyd_config_origin(*state, "plan.keep_plans"), "x.conf:8");
 }
 
+/* Both marks end a value when a blank is before them, and are letters in it otherwise. */
+static void config_leaves_comments_behind_values_out(void **state)
+{
+    struct hyd_error err;
+
+    assert_int_equal(read_text(*state,
+                               "  # whole line\nstate = /var/a#b;c # kept\n"
+                               "listen = a, b\t# two\nfast = on ; yes\n",
+                               &err),
+                     HYD_OK);
+    assert_string_equal(values.state, "/var/a#b;c");
+    assert_int_equal(values.listen.n_items, 2);
+    assert_string_equal(values.listen.item[1], "b");
+    assert_true(values.fast);
+}
+
 static void config_names_file_line_and_value_when_a_value_is_wrong(void **state)
 {
     static const struct {
@@ -353,6 +369,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(config_starts_with_the_defaults, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(config_leaves_comments_behind_values_out, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(config_reads_a_file_with_sections, setup,
                                         teardown),

@@ -280,6 +280,24 @@ static hyd_status bind_unix(const char *path, int *ret_fd, struct hyd_error *err
     return HYD_OK;
 }
 
+/* /run/hydra is gone after each boot: make the folder that the socket lies in. */
+static hyd_status make_folder(const char *path, struct hyd_error *err)
+{
+    char folder[sizeof(struct sockaddr_un)];
+    const char *slash = strrchr(path, '/');
+
+    if (slash == NULL || slash == path) {
+        return HYD_OK;
+    }
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+    if (mkdir(folder, 0755) != 0 && errno != EEXIST) {
+        return hyd_error_set(err, HYD_ERR_IO,
+                             "cannot listen on unix:%s: cannot make the folder: %s",
+                             path, strerror(errno));
+    }
+    return HYD_OK;
+}
+
 static hyd_status listen_unix(struct hyd_server *server, const char *path,
                               struct hyd_error *err)
 {
@@ -293,6 +311,10 @@ static hyd_status listen_unix(struct hyd_server *server, const char *path,
     if (path[0] == '\0' || strlen(path) >= sizeof address.sun_path) {
         return hyd_error_value(err, HYD_ERR_INVALID, "listen",
                                "a path of 1 to 107 bytes", "'unix:%s'", path);
+    }
+    status = make_folder(path, err);
+    if (status != HYD_OK) {
+        return status;
     }
     (void)snprintf(lock_path, sizeof lock_path, "%s.lock", path);
     status = hyd_lock_take(server->alloc, lock_path, &lock, err);

@@ -247,7 +247,8 @@ int hyd_cmd_compare(struct hyd_cli *cli, int argc, char **argv)
         .doc =
             "Plan the same batch under several policies and compare what one cost "
             "model and one simulator predict: each at its best order of microbatches, "
-            "peers also at their best cap.",
+            "peers also at their best cap, hydra also as Megatron-Core can run it. "
+            "LENGTHS is a file as 'hydractl lengths' reads it; - is standard input.",
         .children = children,
     };
     static struct hyd_compare c;

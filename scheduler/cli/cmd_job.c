@@ -171,8 +171,14 @@ static hyd_status run_open(void *input, struct hyd_remote *remote,
     struct input *in = input;
     Hydra__V1__OpenJobRequest request = HYDRA__V1__OPEN_JOB_REQUEST__INIT;
     const ProtobufCMessage *response = NULL;
-    hyd_status st = hyd_plan_args_resolve(&in->plan, err);
+    hyd_status st = HYD_OK;
 
+    if (in->plan.given[hyd_option_find("pass") - hyd_option_table]) {
+        return hyd_error_field(err, HYD_ERR_INVALID, "pass",
+                               "option '--pass' is of a step: give it to 'hydractl "
+                               "submit'");
+    }
+    st = hyd_plan_args_resolve(&in->plan, err);
     if (st != HYD_OK) {
         return st;
     }

@@ -145,7 +145,8 @@ int hyd_cmd_plan(struct hyd_cli *cli, int argc, char **argv)
         .args_doc = "LENGTHS",
         .doc =
             "Plan one step in this process, without a daemon, and print what the plan "
-            "predicts.",
+            "predicts. LENGTHS is a file with one length a line, or JSON, JSON lines, "
+            "CSV or text ('hydractl lengths' shows what is read); - is standard input.",
         .children = children,
     };
     struct input in = {.cli = cli};

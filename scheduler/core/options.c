@@ -39,7 +39,7 @@ const struct hyd_option hyd_option_table[] = {
      HYD_OPTION_NUMBER, HYD_OPTION_INPUT, AT(pool.vpp_group), 1, 4096, NULL, NULL},
     {"pass", "pass", "train: forward and backward; forward: forward only",
      HYD_OPTION_CHOICE, HYD_OPTION_INPUT, AT(pass), 0, 1, NULL, "train|forward"},
-    {"seed", "seed", "of whatever a policy leaves to chance (nothing does today)",
+    {"seed", "seed", "seed of what a policy leaves to chance; nothing today",
      HYD_OPTION_WIDE, HYD_OPTION_INPUT, AT(options.seed), 0, UINT64_MAX, NULL, NULL},
 
     {"order", "order", "order of the microbatches",
@@ -49,7 +49,7 @@ const struct hyd_option hyd_option_table[] = {
      HYD_OPTION_FLAG, HYD_OPTION_EVALUATION, AT(options.uneven_heads), 0, 1, NULL, NULL},
     {"dp_barrier", "dp-barrier", "all ranks wait for each other after each microbatch",
      HYD_OPTION_FLAG, HYD_OPTION_EVALUATION, AT(options.dp_barrier), 0, 1, NULL, NULL},
-    {"zero_bubble", "zero-bubble", "backward split in input and weight gradients",
+    {"zero_bubble", "zero-bubble", "backward in two parts: input and weight gradients",
      HYD_OPTION_FLAG, HYD_OPTION_EVALUATION, AT(options.zero_bubble), 0, 1, NULL, NULL},
 
     {"degrees", "degrees", "degrees to choose from",

@@ -97,6 +97,8 @@ socket=unix:$tmp/schedd.sock
 run 3 job list --connect "$socket"
 has err "no daemon at $socket"
 
+# The folder of the socket is made where it is missing, as /run/hydra is after a boot.
+socket=unix:$tmp/run/schedd.sock
 "$bin/hydra-schedd" --listen "$socket" > log 2>&1 &
 daemon=$!
 i=0
@@ -116,6 +118,8 @@ has out "policy        hydra: effort=2"
 run 0 job open train --run none --ranks 8 --cap 8192 --pp 2 --set effort=2
 run 1 job open train --run none --ranks 4 --cap 8192 --pp 2 --set effort=2
 has err "job 'train' is open with another pool.ranks: close it first, or take another name"
+run 2 job open other --run none --ranks 8 --cap 8192 --pass forward
+has err "option '--pass' is of a step: give it to 'hydractl submit'"
 run 2 job open other --run none --ranks 8 --cap 8192 --policy best
 run 2 job open bad/name --run none --ranks 8 --cap 8192
 has err "bad/name"

@@ -205,7 +205,7 @@ static void draw_heading(const struct hyd_draw *draw, FILE *out)
     (void)fprintf(
         out,
         "<text class=\"dim\" x=\"%d\" y=\"44\">predicted: step %s, %.1f %% bubble; "
-        "hottest cell %s, %.3f times the mean</text>\n",
+        "hottest cell %s, %.3f times the mean; empty cells have no colour</text>\n",
         LEFT, hyd_text_seconds(draw->figures.step_s, step),
         100 * draw->figures.bubble.total,
         hyd_text_seconds(draw->figures.hottest_cell_s, hottest), draw->figures.balance);
@@ -338,9 +338,7 @@ static double draw_maps(const struct hyd_draw *draw, FILE *out)
     const struct map degree = map_at(draw, load.y + height + GAP + MAP_HEAD);
     char title[160];
 
-    (void)snprintf(title, sizeof title,
-                   "Load of each cell, against the %s, %.4g ms; cells without "
-                   "colour are empty",
+    (void)snprintf(title, sizeof title, "Load of each cell, against the %s, %.4g ms",
                    draw->reference, 1e3 * draw->reference_s);
     draw_title(out, load.y - 26, title);
     draw_map(draw, out, &load, hyd_draw_load_level, 'l');

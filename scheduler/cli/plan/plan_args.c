@@ -25,7 +25,7 @@ enum { HELP_BYTES = 160 };
 
 static const struct argp_option fixed_options[] = {
     {"policy", KEY_POLICY, "NAME", 0, "One that `hydractl policies` lists (hydra)", 0},
-    {"set", KEY_SET, "KEY=VALUE", 0, "An option of the policy's own", 0},
+    {"set", KEY_SET, "KEY=VALUE", 0, "An option by its name in `hydractl policies`", 0},
     {"model", KEY_MODEL, "NAME|FILE", 0, "Model shape (llama-8b)", 0},
     {"device", KEY_DEVICE, "NAME|FILE", 0, "Device (h100)", 0},
     {"cost", KEY_COST, "A,B[,CELL]", 0,

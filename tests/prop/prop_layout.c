@@ -34,6 +34,29 @@ static void make_group(struct hyd_rng *rng, uint32_t u, uint32_t r, struct world
     }
 }
 
+/* The cursor over a cell says the same, row by row, and then ends. */
+static const char *cursor_agrees(const struct hyd_group *group, uint32_t member)
+{
+    struct hyd_layout_rows rows;
+    struct hyd_layout_place at;
+    uint32_t seq = 0, token = 0, row = 0;
+
+    hyd_layout_rows_start(&rows, group, 1, 0, group->rank[member]);
+    for (; hyd_layout_rows_next(&rows, &at); row++) {
+        if (hyd_layout_token(group, member, row, &seq, &token) != HYD_OK ||
+            at.row != row || at.id != group->id[seq] || at.token != token ||
+            at.length_tokens != group->length_tokens[seq]) {
+            return hyd_prop_reason("u %u r %u: row %u of member %u is at %u, token %u "
+                                   "of %u",
+                                   group->u, group->r, row, member, at.row, at.token,
+                                   at.id);
+        }
+    }
+    return row == hyd_group_rows(group, member)
+               ? NULL
+               : hyd_prop_reason("member %u has %u rows in the cursor", member, row);
+}
+
 /* Every row of every member has a token, that token has this row, and all rows together
  * are all tokens. */
 static const char *rows_are_tokens(const struct hyd_group *group)
@@ -45,7 +68,11 @@ static const char *rows_are_tokens(const struct hyd_group *group)
     }
     for (uint32_t m = 0; m < hyd_group_degree(group); m++) {
         uint32_t rows = hyd_group_rows(group, m);
+        const char *why = cursor_agrees(group, m);
 
+        if (why != NULL) {
+            return why;
+        }
         n_rows += rows;
         for (uint32_t row = 0; row < rows; row++) {
             uint32_t seq = 0, token = 0, member = 99, back = 0;

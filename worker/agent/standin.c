@@ -124,14 +124,10 @@ static size_t row_bytes(const struct hyd_attn_model *model, bool kv)
 static hyd_status ensure_rooms(struct hyd_standin *standin)
 {
     const struct hyd_agent_assignment *step = standin->assignment;
-    uint32_t rows = 1;
+    const uint32_t most = hyd_attn_most_rows(&step->attn, step->rank);
+    const uint32_t rows = most > 0 ? most : 1;
     hyd_status st = HYD_OK;
 
-    for (uint32_t m = 0; m < step->n_microbatches; m++) {
-        const uint32_t here = hyd_attn_cell_rows(&step->attn, step->rank, m);
-
-        rows = here > rows ? here : rows;
-    }
     if (standin->n_layers != step->n_layers) {
         free_kept(standin);
         standin->kept = hyd_alloc_zeroed(

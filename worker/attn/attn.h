@@ -183,6 +183,16 @@ void hyd_attn_end_step(struct hyd_attn *attn);
 uint32_t hyd_attn_cell_rows(const struct hyd_attn_step *step, uint32_t rank,
                             uint32_t microbatch);
 
+/* The largest of its cells. */
+uint32_t hyd_attn_most_rows(const struct hyd_attn_step *step, uint32_t rank);
+
+/* Bytes of the eight tensors of a cell of n_rows, and these one behind the other in a
+ * buffer of as many bytes, rows without gaps. For callers whose tensors need no place of
+ * their own. */
+size_t hyd_attn_io_bytes(const struct hyd_attn_model *model, uint32_t n_rows);
+struct hyd_attn_io hyd_attn_io_place(const struct hyd_attn_model *model,
+                                     uint32_t n_rows, struct hyd_buf buf);
+
 /* Begin a pass; the one before must be done. Backward needs its own forward before. A
  * microbatch without groups is done at once. */
 HYD_MUST_CHECK hyd_status hyd_attn_start(struct hyd_attn *attn,

@@ -149,6 +149,34 @@ HYD_MUST_CHECK hyd_status hyd_layout_token(const struct hyd_group *group,
                                            uint32_t member, uint32_t row,
                                            uint32_t *ret_seq, uint32_t *ret_token);
 
+/* Cursor over a rank's rows of one microbatch: what to load, and where to put it. Fields
+ * are private. */
+struct hyd_layout_rows {
+    const struct hyd_group *group;
+    size_t n_groups;
+    uint32_t microbatch;
+    uint32_t rank;
+    size_t at; /* the current group, */
+    uint32_t chunk; /* its chunks in order, two a sequence, */
+    uint32_t done; /* and rows of that one */
+    uint32_t row;
+};
+
+struct hyd_layout_place {
+    uint32_t row; /* of the cell: 0, 1, 2 ... */
+    uint32_t id;
+    uint32_t token;
+    uint32_t length_tokens; /* of the sequence */
+};
+
+/* Groups without the rank, and of other microbatches, are skipped; lent while the cursor
+ * is used. */
+void hyd_layout_rows_start(struct hyd_layout_rows *rows, const struct hyd_group *group,
+                           size_t n_groups, uint32_t microbatch, uint32_t rank);
+/* The next row; false at the end. O(1), apart from empty chunks and other groups. */
+bool hyd_layout_rows_next(struct hyd_layout_rows *rows,
+                          struct hyd_layout_place *ret_place);
+
 /*
  * Move whole rows between a shard and its sequence, both in host memory.
  *

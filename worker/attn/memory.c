@@ -393,19 +393,3 @@ size_t hyd_attn_step_bytes(const struct hyd_attn_model *model,
     }
     return (size_t)most;
 }
-
-uint32_t hyd_attn_cell_rows(const struct hyd_attn_step *step, uint32_t rank,
-                            uint32_t microbatch)
-{
-    uint32_t n_rows = 0;
-
-    for (size_t i = 0; i < step->n_groups; i++) {
-        uint32_t member;
-
-        if (step->group[i].microbatch == microbatch &&
-            hyd_group_member(&step->group[i], rank, &member)) {
-            n_rows += hyd_group_rows(&step->group[i], member);
-        }
-    }
-    return n_rows;
-}

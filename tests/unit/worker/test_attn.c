@@ -138,6 +138,48 @@ static void trap_13_data_cut_for_another_degree_is_refused(void **state)
     assert_int_equal(hyd_attn_start(f->attn, &pass, &io, NULL), HYD_ERR_INVALID);
 }
 
+static void tensors_of_a_cell_lie_one_behind_the_other(void **state)
+{
+    const struct hyd_attn_model model = {
+        .dtype = HYD_DTYPE_BF16, .d = 24, .n_heads = 6, .n_kv_heads = 2};
+    const size_t bytes = hyd_attn_io_bytes(&model, 7);
+    const struct hyd_buf buf = {(void *)4096, bytes, HYD_MEM_CUDA};
+    const struct hyd_attn_io io = hyd_attn_io_place(&model, 7, buf);
+    const struct hyd_attn_tensor *const tensor[] = {&io.q,    &io.k,  &io.v,  &io.o,
+                                                    &io.dout, &io.dq, &io.dk, &io.dv};
+    uintptr_t end = 4096;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof tensor / sizeof *tensor; i++) {
+        const bool kv = i == 1 || i == 2 || i > 5;
+        const uintptr_t at = (uintptr_t)tensor[i]->buf.at;
+
+        assert_true(at >= end && at % 64 == 0);
+        assert_true(tensor[i]->buf.bytes >= 7 * (kv ? 2 : 6) * 24 * 2);
+        assert_int_equal(tensor[i]->buf.mem, HYD_MEM_CUDA);
+        assert_int_equal(tensor[i]->row_stride_bytes, 0);
+        end = at + tensor[i]->buf.bytes;
+    }
+    assert_true(end <= 4096 + bytes);
+    assert_int_equal(hyd_attn_io_bytes(&model, 0), 0);
+}
+
+static void the_largest_cell_is_that_of_any_microbatch(void **state)
+{
+    const struct hyd_group group[] = {
+        fixture_group(0, ring_of_2, zero_one, id_0, tokens_16),
+        fixture_group(0, alone, only_1, id_1, tokens_7),
+        fixture_group(2, alone, only_0, id_1, tokens_7),
+        fixture_group(2, alone, only_0, id_2, tokens_7),
+    };
+    const struct hyd_attn_step step = {.group = group, .n_groups = 4};
+
+    (void)state;
+    assert_int_equal(hyd_attn_most_rows(&step, 0), 14);
+    assert_int_equal(hyd_attn_most_rows(&step, 1), 15);
+    assert_int_equal(hyd_attn_most_rows(&step, 5), 0);
+}
+
 static void attn_keeps_as_many_passes_as_it_was_made_for(void **state)
 {
     /* n_saved = 2: a pipeline may run two forwards ahead, the third finds no room until a
@@ -253,6 +295,8 @@ int main(void)
         WITH_ENGINE(attn_is_done_at_once_when_the_microbatch_holds_nothing),
         WITH_ENGINE(attn_create_refuses_what_it_cannot_be_made_for),
         WITH_ENGINE(attn_create_leaves_nothing_behind_when_memory_runs_out),
+        cmocka_unit_test(tensors_of_a_cell_lie_one_behind_the_other),
+        cmocka_unit_test(the_largest_cell_is_that_of_any_microbatch),
     };
 #undef WITH_ENGINE
 

@@ -175,6 +175,37 @@ static void maps_say_so_when_there_is_no_such_place(void **state)
     assert_int_equal(b, 77);
 }
 
+static void rows_of_a_cell_go_through_its_groups(void **state)
+{
+    static const uint32_t ranks[] = {0, 1};
+    static const uint32_t id[] = {4, 7, 9};
+    static const uint32_t length[] = {3, 0, 2};
+    const struct hyd_group group[] = {
+        {0, 1, 2, 2, ranks, id,
+         length}, /* rank 1: tokens 0, 1 of the bounds 0 0 1 2 3 */
+        {0, 1, 1, 1, ranks, id + 2, length + 2}, /* of rank 0 alone */
+        {0, 1, 1, 1, ranks + 1, id + 2, length + 2},
+        {1, 1, 1, 1, ranks + 1, id, length},
+    };
+    static const uint32_t want[][3] = {{4, 0, 3}, {4, 1, 3}, {9, 0, 2}, {9, 1, 2}};
+    struct hyd_layout_rows rows;
+    struct hyd_layout_place at;
+
+    (void)state;
+    hyd_layout_rows_start(&rows, group, 4, 0, 1);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_true(hyd_layout_rows_next(&rows, &at));
+        assert_int_equal(at.row, i);
+        assert_int_equal(at.id, want[i][0]);
+        assert_int_equal(at.token, want[i][1]);
+        assert_int_equal(at.length_tokens, want[i][2]);
+    }
+    assert_false(hyd_layout_rows_next(&rows, &at));
+    assert_false(hyd_layout_rows_next(&rows, &at));
+    hyd_layout_rows_start(&rows, group, 4, 1, 0);
+    assert_false(hyd_layout_rows_next(&rows, &at));
+}
+
 static void labels_cut_and_gathered_are_the_labels_again(void **state)
 {
     enum { LENGTH = 13, RANKS = 3 };
@@ -208,6 +239,7 @@ int main(void)
         cmocka_unit_test(group_is_refused_when_it_cannot_run),
         cmocka_unit_test(groups_run_by_degree_then_by_smallest_id),
         cmocka_unit_test(maps_say_so_when_there_is_no_such_place),
+        cmocka_unit_test(rows_of_a_cell_go_through_its_groups),
         cmocka_unit_test(labels_cut_and_gathered_are_the_labels_again),
     };
 

@@ -266,6 +266,42 @@ static void library_ends_while_it_cannot_attach(void **state)
     hyd_agent_free(agent);
 }
 
+struct bodies {
+    atomic_uint ran; /* a bit for each rank */
+    hyd_status end[N_RANKS];
+};
+
+static hyd_status body(struct hyd_agent *agent, uint32_t local_rank, void *ctx)
+{
+    struct bodies *bodies = ctx;
+
+    (void)agent;
+    atomic_fetch_or(&bodies->ran, 1U << local_rank);
+    return bodies->end[local_rank];
+}
+
+static void library_runs_a_thread_for_each_rank(void **state)
+{
+    static const struct {
+        hyd_status end[N_RANKS];
+        hyd_status want;
+    } row[] = {
+        {{HYD_OK, HYD_ERR_CANCELLED}, HYD_OK},
+        {{HYD_ERR_CANCELLED, HYD_ERR_DENIED}, HYD_ERR_DENIED},
+        {{HYD_ERR_LIMIT, HYD_ERR_DENIED}, HYD_ERR_LIMIT},
+    };
+    struct hyd_stage *stage = *state;
+    struct hyd_agent *agent = make_agent(stage);
+
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        struct bodies bodies = {.end = {row[i].end[0], row[i].end[1]}};
+
+        assert_int_equal(hyd_agent_run_ranks(agent, body, &bodies, NULL), row[i].want);
+        assert_int_equal(atomic_load(&bodies.ran), 3);
+    }
+    hyd_agent_free(agent);
+}
+
 #define TEST(name) \
     cmocka_unit_test_setup_teardown(name, hyd_stage_set_up, hyd_stage_tear_down)
 
@@ -275,6 +311,7 @@ int main(void)
         TEST(library_runs_a_step_without_allocating),
         TEST(library_fails_a_step_that_its_owner_drops),
         TEST(library_names_what_is_wrong_with_its_settings),
+        TEST(library_runs_a_thread_for_each_rank),
         TEST(library_ends_while_it_cannot_attach),
     };
 

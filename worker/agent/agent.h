@@ -144,6 +144,19 @@ HYD_MUST_CHECK hyd_status hyd_agent_exchange(struct hyd_agent *agent,
                                              const struct hyd_op *op, size_t n_ops,
                                              struct hyd_error *err);
 
+/*
+ * Run `body` for each local rank in a thread of its own, and come back when all have ended.
+ * For callers without threads of theirs.
+ *
+ * Returns  the status of the first rank whose body ended with neither HYD_OK nor
+ *          HYD_ERR_CANCELLED (it left, or was asked to), else HYD_OK;
+ *          HYD_ERR_UNAVAILABLE: no thread for a rank; the agent is stopped then
+ */
+HYD_MUST_CHECK hyd_status hyd_agent_run_ranks(
+    struct hyd_agent *agent,
+    hyd_status (*body)(struct hyd_agent *agent, uint32_t local_rank, void *ctx),
+    void *ctx, struct hyd_error *err);
+
 /* Tell the scheduler's eye that this rank is busy with work of its own (making data,
  * checking): its progress counter moves. Any thread. */
 void hyd_agent_touch(struct hyd_agent *agent, uint32_t local_rank);

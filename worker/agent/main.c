@@ -2,7 +2,6 @@
  *
  * Exit code 0: it left in order (drained, or asked to by a signal); 1: refused, or it
  * could not go on; 2: wrong usage. */
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,14 +21,9 @@ enum { EXIT_FAILED = 1, EXIT_USAGE = 2, COMPUTE_NICE = 5 };
 
 static struct hyd_agent *the_agent; /* for the signal handler */
 
-struct seat {
-    struct hyd_agent *agent;
+struct work {
     struct hyd_log *log;
-    uint32_t local_rank;
     int verify;
-    pthread_t thread;
-    hyd_status end;
-    struct hyd_error why;
 };
 
 static void on_signal(int signal_number)
@@ -44,40 +38,48 @@ static void step_back(void)
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), COMPUTE_NICE);
 }
 
-static void run_steps(struct seat *seat, struct hyd_standin *standin)
+/* Until next() has no step any more: its status says why. */
+static hyd_status run_steps(struct hyd_agent *agent, uint32_t local_rank,
+                            struct hyd_log *log, struct hyd_standin *standin,
+                            struct hyd_error *why)
 {
     for (;;) {
         const struct hyd_agent_assignment *step = NULL;
         struct hyd_error err = {.text = ""};
+        const hyd_status st = hyd_agent_next(agent, local_rank, -1, &step, why);
 
-        seat->end =
-            hyd_agent_next(seat->agent, seat->local_rank, -1, &step, &seat->why);
-        if (seat->end != HYD_OK) {
-            return;
+        if (st != HYD_OK) {
+            return st;
         }
         if (hyd_standin_run(standin, step, &err) != HYD_OK) {
-            hyd_log_warn(seat->log, "step lost", "rank=%u step=%llu why='%s'",
-                         step->rank, (unsigned long long)step->step, err.text);
+            hyd_log_warn(log, "step lost", "rank=%u step=%llu why='%s'", step->rank,
+                         (unsigned long long)step->step, err.text);
         } else {
-            hyd_log_debug(seat->log, "step done", "rank=%u step=%llu", step->rank,
+            hyd_log_debug(log, "step done", "rank=%u step=%llu", step->rank,
                           (unsigned long long)step->step);
         }
     }
 }
 
-static void *seat_main(void *arg)
+static hyd_status work_rank(struct hyd_agent *agent, uint32_t local_rank, void *ctx)
 {
-    struct seat *seat = arg;
+    const struct work *work = ctx;
     struct hyd_standin *standin = NULL;
+    struct hyd_error why = {.text = ""};
+    hyd_status st;
 
     step_back();
-    seat->end = hyd_standin_create(seat->agent, seat->local_rank, seat->verify,
-                                   hyd_alloc_system(), &standin);
-    if (seat->end == HYD_OK) {
-        run_steps(seat, standin);
+    st = hyd_standin_create(agent, local_rank, work->verify, hyd_alloc_system(),
+                            &standin);
+    if (st == HYD_OK) {
+        st = run_steps(agent, local_rank, work->log, standin, &why);
+    }
+    if (st != HYD_ERR_CANCELLED) {
+        hyd_log_error(work->log, "agent ended", "local_rank=%u status='%s' why='%s'",
+                      local_rank, hyd_status_name(st), why.text);
     }
     hyd_standin_free(standin);
-    return NULL;
+    return st;
 }
 
 static const char *given(const char *text)
@@ -112,36 +114,6 @@ static hyd_status make_agent(const struct hyd_worker_settings *set, bool fix_fir
     return hyd_agent_create(&config, hyd_alloc_system(), &the_agent, err);
 }
 
-/* Until every rank's thread has ended; the first failure counts. */
-static int run_ranks(const struct hyd_worker_settings *set, struct hyd_log *log)
-{
-    struct seat *seat =
-        hyd_alloc_zeroed(hyd_alloc_system(), (size_t)set->ranks, sizeof *seat);
-    uint32_t n = 0;
-    int code = seat != NULL ? 0 : EXIT_FAILED;
-
-    for (; seat != NULL && n < set->ranks; n++) {
-        seat[n] = (struct seat){
-            .agent = the_agent, .log = log, .local_rank = n, .verify = set->verify};
-        if (pthread_create(&seat[n].thread, NULL, seat_main, &seat[n]) != 0) {
-            hyd_log_error(log, "no thread for a rank", "rank=%u", n);
-            hyd_agent_stop(the_agent);
-            code = EXIT_FAILED;
-            break;
-        }
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        (void)pthread_join(seat[i].thread, NULL);
-        if (seat[i].end != HYD_ERR_CANCELLED && code == 0) {
-            hyd_log_error(log, "agent ended", "status='%s' why='%s'",
-                          hyd_status_name(seat[i].end), seat[i].why.text);
-            code = EXIT_FAILED;
-        }
-    }
-    hyd_alloc_free(hyd_alloc_system(), seat);
-    return code;
-}
-
 static int work(const struct hyd_worker_settings *set, bool fix_first_rank)
 {
     const struct hyd_log_config log_config = {.fd = STDERR_FILENO,
@@ -150,6 +122,7 @@ static int work(const struct hyd_worker_settings *set, bool fix_first_rank)
                                               .area = "agent"};
     struct sigaction action = {.sa_handler = on_signal};
     struct hyd_log *log = NULL;
+    struct work work = {.verify = set->verify};
     struct hyd_error err = {.text = ""};
     hyd_status st = hyd_log_create(hyd_alloc_system(), &log_config, &log, &err);
     int code = EXIT_FAILED;
@@ -166,7 +139,12 @@ static int work(const struct hyd_worker_settings *set, bool fix_first_rank)
     (void)sigaction(SIGTERM, &action, NULL);
     (void)sigaction(SIGINT, &action, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
-    code = run_ranks(set, log);
+    work.log = log;
+    st = hyd_agent_run_ranks(the_agent, work_rank, &work, &err);
+    if (err.text[0] != '\0') {
+        hyd_log_error(log, "no thread for a rank", "why='%s'", err.text);
+    }
+    code = st == HYD_OK ? 0 : EXIT_FAILED;
     (void)signal(SIGTERM, SIG_DFL);
     (void)signal(SIGINT, SIG_DFL);
     hyd_agent_free(the_agent);

@@ -1,8 +1,10 @@
-/* address.c - addresses to listen on, before anything is opened; see server.h. */
+/* address.c - see address.h, and server.h for hyd_server_check_address. */
+#include "common/rpc/address.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rpc/server_internal.h"
+#include "common/rpc/server.h"
 
 #include "common/base/banned.h"
 
@@ -18,18 +20,20 @@ bool hyd_address_is_loopback(const char *address)
     return false;
 }
 
+bool hyd_address_is_port(const char *text)
+{
+    char *end = NULL;
+
+    return text[0] >= '0' && text[0] <= '9' && strtol(text, &end, 10) <= 65535 &&
+           *end == '\0';
+}
+
 bool hyd_address_split(const char *address, char host[256], const char **ret_port)
 {
     const char *colon = strrchr(address, ':');
     size_t n = colon != NULL ? (size_t)(colon - address) : 0;
-    char *end = NULL;
-    long port = 0;
 
-    if (n == 0 || n >= 256 || colon[1] < '0' || colon[1] > '9') {
-        return false;
-    }
-    port = strtol(colon + 1, &end, 10);
-    if (*end != '\0' || port > 65535) {
+    if (n == 0 || n >= 256 || !hyd_address_is_port(colon + 1)) {
         return false;
     }
     if (address[0] == '[' && address[n - 1] == ']') {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/check.h"
+#include "common/rpc/address.h"
 #include "common/rpc/client_internal.h"
 #include "common/sys/clock.h"
 
@@ -60,10 +61,10 @@ static hyd_status check_target(const char *target, struct hyd_error *err)
 {
     const char *colon = strrchr(target, ':');
     const bool is_unix = strncmp(target, "unix:", 5) == 0;
-    const bool fine = strcmp(target, "fd") == 0 || is_unix
-                          ? !is_unix || target[5] != '\0'
-                          : colon != NULL && colon != target && colon[1] != '\0' &&
-                                strspn(colon + 1, "0123456789") == strlen(colon + 1);
+    const bool fine =
+        strcmp(target, "fd") == 0 || is_unix
+            ? !is_unix || target[5] != '\0'
+            : colon != NULL && colon != target && hyd_address_is_port(colon + 1);
 
     if (fine && strlen(target) < MAX_TARGET_BYTES) {
         return HYD_OK;

@@ -25,6 +25,7 @@
 #include <grpc/grpc_posix.h>
 
 #include "common/base/check.h"
+#include "common/rpc/address.h"
 #include "common/rpc/server_internal.h"
 
 #include "common/base/banned.h"

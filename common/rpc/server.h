@@ -111,9 +111,6 @@ HYD_MUST_CHECK hyd_status hyd_server_create(const struct hyd_server_config *conf
                                             struct hyd_server **ret_server,
                                             struct hyd_error *err);
 
-/* 127.*, localhost or [::1]. */
-bool hyd_address_is_loopback(const char *address);
-
 /* What hyd_server_listen would say before it opens anything. remote: addresses beyond
  * loopback are fine, since peers are told apart or because somebody said so. */
 HYD_MUST_CHECK hyd_status hyd_server_check_address(const char *address, bool remote,

@@ -128,9 +128,6 @@ void hyd_server_handle_closed(struct hyd_server *server);
 /* Shut down a gRPC server that was never started, and wait for it. */
 void hyd_server_shut_unstarted(grpc_server *server);
 
-/* "HOST:PORT" or "[HOST]:PORT" taken apart; false when it is neither. */
-bool hyd_address_split(const char *address, char host[256], const char **ret_port);
-
 /* --- server_call.c --- */
 void hyd_server_arm(struct hyd_server *server);
 /* Start what may be started: the next write, or the status after the last one. */

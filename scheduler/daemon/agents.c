@@ -111,8 +111,10 @@ static hyd_status check_hello(const struct hyd_agent *agent,
     hyd_status st = hyd_convert_name("node", hello->node, err);
 
     if (st == HYD_OK && hello->protocol != PROTOCOL) {
-        st = hyd_error_value(err, HYD_ERR_INVALID, "protocol", "1", "%" PRIu32,
-                             hello->protocol);
+        st = hyd_error_field(
+            err, HYD_ERR_INVALID, "protocol",
+            "the agent speaks protocol %" PRIu32 ", this daemon %d: update the %s",
+            hello->protocol, PROTOCOL, hello->protocol < PROTOCOL ? "agent" : "daemon");
     }
     if (st == HYD_OK && hello->transport[0] == '\0') {
         st = hyd_error_value(err, HYD_ERR_INVALID, "transport", "named", "empty");

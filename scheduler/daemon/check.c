@@ -1,4 +1,5 @@
 /* check.c - settings that do not belong together, and files that do not serve; see daemon.h. */
+#include "common/rpc/address.h"
 #include "common/rpc/security.h"
 #include "common/rpc/server.h"
 #include "scheduler/daemon/daemon.h"
@@ -31,11 +32,18 @@ hyd_status hyd_daemon_check(const void *values, struct hyd_error *err)
     /* Whether token_file has tokens in it is seen when it is read. */
     const bool tells_peers =
         s->tls_cert[0] != '\0' && (s->tls_ca[0] != '\0' || s->token_file[0] != '\0');
+    char host[256];
+    const char *port = NULL;
     hyd_status st = HYD_OK;
 
     for (size_t i = 0; i < s->listen.n_items && st == HYD_OK; i++) {
         st = hyd_server_check_address(s->listen.item[i],
                                       s->insecure_remote || tells_peers, err);
+    }
+    if (st == HYD_OK && s->http[0] != '\0' &&
+        !hyd_address_split(s->http, host, &port)) {
+        st =
+            hyd_error_value(err, HYD_ERR_INVALID, "http", "HOST:PORT", "'%s'", s->http);
     }
     /* The page is plain HTTP: for this machine, unless somebody says otherwise. */
     if (st == HYD_OK && s->http[0] != '\0' && !s->insecure_remote &&

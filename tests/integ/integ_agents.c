@@ -232,6 +232,15 @@ static void agents_that_do_not_suit_are_refused(void **state)
     daemon_rig_run_until(rig, fake_agent_is_ended, &agent, "the end of its stream");
     assert_true(agent.refused);
     assert_string_equal(agent.refuse_reason, "5 ranks do not fit a pool of 4");
+    fake_agent_start_as(&agent, rig, "strict", "a", 2, 0);
+    daemon_rig_run_until(rig, fake_agent_is_ended, &agent, "the end of its stream");
+    assert_string_equal(agent.refuse_reason,
+                        "the agent speaks protocol 0, this daemon 1: update the agent");
+    fake_agent_start_as(&agent, rig, "strict", "a", 2, 2);
+    daemon_rig_run_until(rig, fake_agent_is_ended, &agent, "the end of its stream");
+    assert_string_equal(
+        agent.refuse_reason,
+        "the agent speaks protocol 2, this daemon 1: update the daemon");
     fake_agent_start(&agent, rig, "strict", "a", 2);
     fake_agent_start(&twin, rig, "strict", "a", 2);
     daemon_rig_run_until(rig, fake_agent_is_ended, &twin, "the end of its stream");

@@ -50,6 +50,8 @@ refused 'log-level.*error|warn|info|debug|trace' --log-level loud
 refused 'no such\|nothing\|No such' --config "$tmp/nothing.conf"
 refused 'listen.*loopback' --listen 0.0.0.0:7750
 refused 'http.*loopback' --http 0.0.0.0:7751
+refused 'http.*HOST:PORT' --http 127.0.0.1:99999
+refused 'http.*HOST:PORT' --http 127.0.0.1
 refused 'unix:PATH or HOST:PORT' --listen nowhere
 refused 'tls_key.*missing' --tls-cert "$tmp/none.pem"
 refused 'none.pem' --tls-cert "$tmp/none.pem" --tls-key "$tmp/none.key"

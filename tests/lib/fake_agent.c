@@ -178,13 +178,20 @@ static void on_beat(uv_timer_t *timer)
 void fake_agent_start(struct fake_agent *agent, struct daemon_rig *rig, const char *job,
                       const char *node, uint32_t n_ranks)
 {
+    fake_agent_start_as(agent, rig, job, node, n_ranks, 1);
+}
+
+void fake_agent_start_as(struct fake_agent *agent, struct daemon_rig *rig,
+                         const char *job, const char *node, uint32_t n_ranks,
+                         uint32_t protocol)
+{
     struct hyd_client_start start = {
         .spec = &hyd_rpc_attach, .wait_for_ready = true, .events = &events};
     Hydra__V1__AgentMessage out = HYDRA__V1__AGENT_MESSAGE__INIT;
     Hydra__V1__Hello hello = HYDRA__V1__HELLO__INIT;
     struct hyd_error err = {0};
 
-    *agent = (struct fake_agent){.rig = rig, .n_ranks = n_ranks};
+    *agent = (struct fake_agent){.rig = rig, .n_ranks = n_ranks, .protocol = protocol};
     (void)snprintf(agent->node, sizeof agent->node, "%s", node);
     start.ctx = agent;
     assert_int_equal(
@@ -195,7 +202,7 @@ void fake_agent_start(struct fake_agent *agent, struct daemon_rig *rig, const ch
     hello.ranks = n_ranks;
     hello.compute = (char *)(uintptr_t) "cpu";
     hello.transport = (char *)(uintptr_t) "ucx";
-    hello.protocol = 1;
+    hello.protocol = agent->protocol;
     out.kind_case = HYDRA__V1__AGENT_MESSAGE__KIND_HELLO;
     out.hello = &hello;
     send_message(agent, &out);

@@ -27,6 +27,7 @@ struct fake_agent {
     enum fake_agent_behaviour behaviour;
     char node[32];
     uint32_t n_ranks;
+    uint32_t protocol;
     uv_timer_t beat;
     /* what it was told */
     bool held; /* Welcome of epoch 0 */
@@ -49,6 +50,11 @@ struct fake_agent {
 
 void fake_agent_start(struct fake_agent *agent, struct daemon_rig *rig, const char *job,
                       const char *node, uint32_t n_ranks);
+
+/* Of another version: 1 is ours. */
+void fake_agent_start_as(struct fake_agent *agent, struct daemon_rig *rig,
+                         const char *job, const char *node, uint32_t n_ranks,
+                         uint32_t protocol);
 
 /* As if its process were killed: the stream breaks. */
 void fake_agent_kill(struct fake_agent *agent);

@@ -8,31 +8,22 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Split "HOST:PORT"; HOST may be in brackets. */
+#include "common/rpc/address.h"
+
 static hyd_status resolve(const char *address, struct addrinfo **ret_info,
                           struct hyd_error *err)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC,
                                    .ai_socktype = SOCK_STREAM,
                                    .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    const char *colon = strrchr(address, ':');
+    const char *port = NULL;
     char host[256];
-    const char *from = address;
-    size_t n = 0;
 
-    if (colon == NULL || colon == address || colon[1] == '\0' ||
-        (size_t)(colon - address) >= sizeof host) {
+    if (!hyd_address_split(address, host, &port)) {
         return hyd_error_field(err, HYD_ERR_INVALID, "http",
                                "http address '%s' is not HOST:PORT", address);
     }
-    n = (size_t)(colon - address);
-    if (from[0] == '[' && from[n - 1] == ']') {
-        from++;
-        n -= 2;
-    }
-    memcpy(host, from, n);
-    host[n] = '\0';
-    if (getaddrinfo(host, colon + 1, &hints, ret_info) != 0) {
+    if (getaddrinfo(host, port, &hints, ret_info) != 0) {
         return hyd_error_field(err, HYD_ERR_INVALID, "http",
                                "http address '%s' is not an address of a machine",
                                address);

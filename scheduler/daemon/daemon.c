@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/rpc/bridge.h"
@@ -274,6 +275,29 @@ static hyd_status start_http(struct hyd_daemon *daemon, struct hyd_error *err)
     return st;
 }
 
+enum { MAX_FILES = 1 << 20 };
+
+/* Each agent and watcher is a connection of its own; a shell gives 1024 descriptors. */
+static void allow_descriptors(const struct hyd_daemon *daemon)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return;
+    }
+    if (limit.rlim_cur < limit.rlim_max && limit.rlim_cur < MAX_FILES) {
+        limit.rlim_cur = limit.rlim_max < MAX_FILES ? limit.rlim_max : MAX_FILES;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (limit.rlim_cur < daemon->settings->max_calls) {
+        hyd_log_warn(daemon->log, "few open files",
+                     "limit=%llu hint='the process may open fewer files than "
+                     "limits.calls, %llu: raise ulimit -n or LimitNOFILE'",
+                     (unsigned long long)limit.rlim_cur,
+                     (unsigned long long)daemon->settings->max_calls);
+    }
+}
+
 hyd_status hyd_daemon_start(uv_loop_t *loop, const struct hyd_daemon_settings *settings,
                             struct hyd_daemon **ret_daemon, struct hyd_error *err)
 {
@@ -293,6 +317,7 @@ hyd_status hyd_daemon_start(uv_loop_t *loop, const struct hyd_daemon_settings *s
     hyd_notify_open(&daemon->notify);
     st = hyd_log_create(hyd_alloc_system(), &log, &daemon->log, err);
     if (st == HYD_OK) {
+        allow_descriptors(daemon);
         st = hyd_daemon_security(daemon->settings, &daemon->security, err);
     }
     if (st == HYD_OK) {

@@ -132,8 +132,7 @@ static void write_batch(struct hyd_journal *journal, struct list *batch)
     (void)uv_async_send(&journal->written);
     uv_mutex_unlock(&journal->mutex);
     /* Nobody waits for this but what comes next. */
-    hyd_journal_shrink(&journal->file);
-    file_bytes = hyd_journal_file_bytes(&journal->file);
+    file_bytes = hyd_journal_shrink(&journal->file);
     uv_mutex_lock(&journal->mutex);
     journal->stats.file_bytes = file_bytes;
     if (st != HYD_OK && !journal->ending) {

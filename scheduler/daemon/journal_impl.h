@@ -53,9 +53,9 @@ HYD_MUST_CHECK hyd_status hyd_journal_number(struct hyd_journal_file *file,
                                              const char *text, int64_t *ret_number,
                                              struct hyd_error *err);
 
-/* journal_size.c: keep the file within max_bytes, oldest first; some rows a call. */
-void hyd_journal_shrink(struct hyd_journal_file *file);
-uint64_t hyd_journal_file_bytes(struct hyd_journal_file *file);
+/* journal_size.c: keep the file within max_bytes, oldest first; some rows a call. Returns
+ * the bytes in use. */
+uint64_t hyd_journal_shrink(struct hyd_journal_file *file);
 
 /* The file, for journal_read.c. */
 struct hyd_journal_file *hyd_journal_file_of(struct hyd_journal *journal);

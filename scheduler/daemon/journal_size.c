@@ -12,28 +12,27 @@ enum {
 #define SHRINK_ROWS "256"
 #define VACUUM_PAGES "4096"
 
-static bool read_pages(struct hyd_journal_file *file, int64_t *ret_used,
-                       int64_t *ret_unused, int64_t *ret_page_bytes)
-{
-    int64_t pages = 0;
+struct pages {
+    int64_t used;
+    int64_t unused;
+    uint64_t used_bytes;
+};
 
-    if (hyd_journal_number(file, "PRAGMA page_count", &pages, NULL) != HYD_OK ||
-        hyd_journal_number(file, "PRAGMA freelist_count", ret_unused, NULL) != HYD_OK ||
-        hyd_journal_number(file, "PRAGMA page_size", ret_page_bytes, NULL) != HYD_OK) {
-        return false;
-    }
-    *ret_used = pages - *ret_unused;
-    return true;
-}
-
-uint64_t hyd_journal_file_bytes(struct hyd_journal_file *file)
+/* All zero when they cannot be read. */
+static struct pages read_pages(struct hyd_journal_file *file)
 {
-    int64_t used = 0;
+    int64_t all = 0;
     int64_t unused = 0;
     int64_t page_bytes = 0;
 
-    return read_pages(file, &used, &unused, &page_bytes) ? (uint64_t)(used * page_bytes)
-                                                         : 0;
+    if (hyd_journal_number(file, "PRAGMA page_count", &all, NULL) != HYD_OK ||
+        hyd_journal_number(file, "PRAGMA freelist_count", &unused, NULL) != HYD_OK ||
+        hyd_journal_number(file, "PRAGMA page_size", &page_bytes, NULL) != HYD_OK) {
+        return (struct pages){0};
+    }
+    return (struct pages){.used = all - unused,
+                          .unused = unused,
+                          .used_bytes = (uint64_t)((all - unused) * page_bytes)};
 }
 
 /* One round: the oldest rows that are over lose what is large; when none has anything
@@ -59,27 +58,27 @@ static int shrink_once(struct hyd_journal_file *file)
     return n;
 }
 
-void hyd_journal_shrink(struct hyd_journal_file *file)
+uint64_t hyd_journal_shrink(struct hyd_journal_file *file)
 {
-    uint64_t bytes = hyd_journal_file_bytes(file);
-    const uint64_t before = bytes;
-    int64_t used = 0;
-    int64_t unused = 0;
-    int64_t page_bytes = 0;
+    struct pages pages = read_pages(file);
+    const uint64_t before_bytes = pages.used_bytes;
 
-    if (file->max_bytes != 0 && bytes > file->max_bytes && bytes > file->stuck_bytes) {
+    if (file->max_bytes != 0 && pages.used_bytes > file->max_bytes &&
+        pages.used_bytes > file->stuck_bytes) {
         int n = 1;
 
-        for (int i = 0; i < ROUNDS && n > 0 && bytes > file->max_bytes; i++) {
+        for (int i = 0; i < ROUNDS && n > 0 && pages.used_bytes > file->max_bytes;
+             i++) {
             n = shrink_once(file);
-            bytes = hyd_journal_file_bytes(file);
+            pages = read_pages(file);
         }
         /* What is left is needed: a look at every row is not worth it each time. */
-        file->stuck_bytes = n == 0 ? bytes + bytes / 16 : 0;
+        file->stuck_bytes = n == 0 ? pages.used_bytes + pages.used_bytes / 16 : 0;
     }
-    if (read_pages(file, &used, &unused, &page_bytes) &&
-        (bytes < before || unused > SPARE_PAGES + used / 4)) {
+    if (pages.used_bytes < before_bytes ||
+        pages.unused > SPARE_PAGES + pages.used / 4) {
         (void)sqlite3_exec(file->db, "PRAGMA incremental_vacuum(" VACUUM_PAGES ")",
                            NULL, NULL, NULL);
     }
+    return pages.used_bytes;
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
 # integ_log.sh - the daemon logs each step's plan with its degrees, and says when nothing is
-# gained: equal sequences, or sequences that all need the whole pool; not otherwise.
+# gained: equal sequences, or sequences that all need the whole pool; not otherwise. It takes
+# all open files that it may have, and says when they are few.
 set -eu
 bin=${HYDRA_BIN_DIR:?}
 tmp=$(mktemp -d)
@@ -63,5 +64,21 @@ if grep -F '"nothing to gain"' "$tmp/log" | grep -q 'step=0 '; then
     cat "$tmp/log"
     exit 1
 fi
+kill "$daemon"
+wait "$daemon"
+
+prlimit --nofile=256: "$bin/hydra-schedd" --listen "$socket" 2> "$tmp/log" &
+daemon=$!
+logged '"listening"'
+may=$(awk '/Max open files/ { print $4 == $5 }' "/proc/$daemon/limits")
+if [ "$may" != 1 ]; then
+    echo "it may open more files than it takes"
+    exit 1
+fi
+kill "$daemon"
+wait "$daemon"
+prlimit --nofile=300 "$bin/hydra-schedd" --listen "$socket" 2> "$tmp/log" &
+daemon=$!
+logged '"few open files"' 'limit=300'
 kill "$daemon"
 wait "$daemon"

@@ -23,6 +23,8 @@ install(FILES deploy/man/hydractl.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES deploy/man/hydra.conf.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5)
 install(FILES deploy/man/hydra-schedd.8 deploy/man/hydra-worker.8
   DESTINATION ${CMAKE_INSTALL_MANDIR}/man8)
+install(FILES deploy/completion/hydractl
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 install(FILES README.md CHANGELOG.md SECURITY.md LICENSE deploy/hydra.conf.example
   deploy/prometheus/hydra.rules.yaml worker/agent/example_trainer.c DESTINATION ${doc})
 install(FILES deploy/python/hydra_client.py deploy/python/megatron_scheduler.py

@@ -225,25 +225,6 @@ static hyd_status measure(struct hyd_bound_work *b, const struct hyd_plan *plan,
     return st;
 }
 
-/*
- * The giant on a share of the ranks: either they carry the average rank's work, or less
- * and the others more. rank_s: cells of the average rank; line: seconds of a line for
- * each second of its cells.
- */
-static double giant_at(const struct hyd_line_giant *giant, double giant_s, double share,
-                       double rank_s, double line)
-{
-    double work_s = rank_s;
-
-    if (share < 1.0) {
-        const double others = line / (1.0 - share);
-
-        work_s = (others * rank_s - giant->offset_s) / (giant->slope + others * share);
-        work_s = work_s > giant_s ? work_s : giant_s;
-    }
-    return giant->offset_s + giant->slope * work_s;
-}
-
 /* What giant_step knows. */
 struct giant_work {
     const struct hyd_bound_work *b;
@@ -255,14 +236,21 @@ struct giant_work {
     uint32_t *dense; /* [n_runs] runs by area a token, densest first; NULL: no cap */
 };
 
-/* The least step with the giant on degree k's ranks, at any place. */
-static hyd_status giant_on(const struct giant_work *w, uint32_t k, double *ret_step_s)
+/* The least step with the giant on degree k's ranks, at any place; more than enough_s
+ * need not be known. */
+static hyd_status giant_on(const struct giant_work *w, uint32_t k, double enough_s,
+                           double *ret_step_s)
 {
     const struct hyd_bound_work *b = w->b;
     const double giant_s = hyd_bound_time_at(b, k, b->giant) + b->in->cost->cell_s;
-    const double share = (double)b->degree[k] / b->in->pool.n_ranks;
     const uint32_t n_room = 2 * (w->program->shape.n_stages - 1);
-    struct hyd_line_giant_ask ask = {giant_s, w->rank_s, NULL};
+    struct hyd_line_giant_ask ask = {
+        .giant_s = giant_s,
+        .rank_s = w->rank_s,
+        .share = (double)b->degree[k] / b->in->pool.n_ranks,
+        .line = w->base_s / w->rank_s,
+        .enough_s = enough_s,
+    };
     double least_s = HUGE_VAL;
 
     if (w->dense != NULL) {
@@ -273,8 +261,7 @@ static hyd_status giant_on(const struct giant_work *w, uint32_t k, double *ret_s
         return HYD_ERR_NO_MEMORY;
     }
     for (uint32_t m = 0; m < w->program->shape.n_microbatches; m++) {
-        const double step_s =
-            giant_at(&w->at[m], giant_s, share, w->rank_s, w->base_s / w->rank_s);
+        const double step_s = hyd_line_giant_at(&ask, &w->at[m]);
 
         least_s = step_s < least_s ? step_s : least_s;
     }
@@ -311,12 +298,47 @@ static hyd_status giant_step(const struct hyd_bound_work *b,
         if (!(giant_s * through < least_s)) {
             continue; /* this alone is a bound: a smaller one is known, or it cannot be */
         }
-        if (giant_on(&w, k, &step_s) != HYD_OK) {
+        if (giant_on(&w, k, least_s < HUGE_VAL ? least_s : 0.0, &step_s) != HYD_OK) {
             return HYD_ERR_NO_MEMORY;
         }
         least_s = step_s < least_s ? step_s : least_s;
     }
     *ret_step_s = least_s;
+    return HYD_OK;
+}
+
+/*
+ * The least step when no shard takes longer than some limit, or some does. Of all ranks
+ * one has the mean of what the sequences need within the limit, or more. Either all its
+ * shards keep it and their areas are no less; or one cell is that hot, and the others hold
+ * at least what is left when all shards are cheaper by the largest stretch.
+ */
+static hyd_status limit_step(const struct hyd_bound_work *b,
+                             const struct hyd_pipeline_program *program, double filled,
+                             double line, double *ret_step_s)
+{
+    const double n_ranks = b->in->pool.n_ranks;
+    const double cell_s = b->in->cost->cell_s;
+    struct hyd_line_mixes mixes;
+    double most_s = 0.0;
+
+    if (hyd_line_giant_mixes(program, line * program->shape.n_microbatches, b->arena,
+                             &mixes) != HYD_OK) {
+        return HYD_ERR_NO_MEMORY;
+    }
+    for (uint32_t j = 0; j < HYD_BOUND_LIMITS; j++) {
+        const struct hyd_bound_limit *limit = &b->limit[j];
+        const double rank_s = (limit->area_s + filled * cell_s) / n_ranks;
+        const double least_s = rank_s / limit->stretch;
+        const double kept_s = line * rank_s;
+        double hot_s = hyd_line_giant_step(&mixes, limit->at_s + cell_s, least_s);
+        double step_s = 0.0;
+
+        hot_s = line * least_s > hot_s ? line * least_s : hot_s;
+        step_s = kept_s < hot_s ? kept_s : hot_s;
+        most_s = step_s > most_s ? step_s : most_s;
+    }
+    *ret_step_s = most_s;
     return HYD_OK;
 }
 
@@ -344,6 +366,14 @@ static hyd_status bound_step(const struct hyd_bound_work *b,
                                   (mean_s > longest_s ? mean_s : longest_s);
     if (through_s > bound->step_s) {
         bound->step_s = through_s;
+    }
+    if (b->in->pool.speed == NULL) {
+        double step_s = 0.0;
+
+        if (limit_step(b, program, filled, bound->line_cells / m, &step_s) != HYD_OK) {
+            return HYD_ERR_NO_MEMORY;
+        }
+        bound->step_s = step_s > bound->step_s ? step_s : bound->step_s;
     }
     if (longest_s > mean_s && b->in->pool.speed == NULL) {
         double step_s = 0.0;

@@ -10,7 +10,7 @@
  * Owns     scratch comes from the arena and is given back.
  * Threads  reentrant.
  * Cost     O(n_seqs + split sequences * degrees * log).
- * Source   scheduler/README.md "Bound on the step", 20 to 27.
+ * Source   scheduler/README.md "Bound on the step", 20 to 28.
  */
 #ifndef HYD_SCHEDULER_CORE_BOUND_H
 #define HYD_SCHEDULER_CORE_BOUND_H

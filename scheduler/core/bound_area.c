@@ -127,6 +127,49 @@ static void settle(const struct hyd_bound_work *b, struct split *split, double l
     split->n = n;
 }
 
+/* The limits, in mean cells; beyond the last a hot cell costs more than any overhead. */
+static const double LIMIT[HYD_BOUND_LIMITS] = {1.05, 1.2, 1.4, 1.6, 1.9, 2.2, 2.6, 3.1};
+
+static void measure_limits(struct hyd_bound_work *b, const struct split *split)
+{
+    for (uint32_t j = 0; j < HYD_BOUND_LIMITS; j++) {
+        b->limit[j] = (struct hyd_bound_limit){LIMIT[j] * b->area_s / b->capacity,
+                                               split->rest_s, 1.0};
+    }
+    for (uint32_t i = 0; i < split->n; i++) {
+        const struct hyd_bound_run *run = &split->run[i];
+        const double *time_s = split->time_s + (size_t)i * b->n_degrees;
+        double least_s[HYD_BOUND_LIMITS];
+        double area_s = HUGE_VAL;
+
+        for (uint32_t j = 0; j < HYD_BOUND_LIMITS; j++) {
+            least_s[j] = HUGE_VAL;
+        }
+        for (uint32_t k = 0; k < b->n_degrees; k++) {
+            const double at_s = time_s[k] * b->degree[k];
+            uint32_t j = 0;
+
+            while (j < HYD_BOUND_LIMITS && time_s[k] > b->limit[j].at_s) {
+                j++;
+            }
+            if (j < HYD_BOUND_LIMITS && at_s < least_s[j]) {
+                least_s[j] = at_s;
+            }
+        }
+        for (uint32_t j = 0; j < HYD_BOUND_LIMITS; j++) {
+            struct hyd_bound_limit *limit = &b->limit[j];
+            double used_s = run->area_s;
+
+            area_s = least_s[j] < area_s ? least_s[j] : area_s;
+            used_s = area_s < HUGE_VAL ? area_s : used_s;
+            limit->area_s += run->n_seqs * used_s;
+            if (used_s > limit->stretch * run->area_s) {
+                limit->stretch = used_s / run->area_s;
+            }
+        }
+    }
+}
+
 hyd_status hyd_bound_hottest_cell(struct hyd_bound_work *b, double *ret_s)
 {
     const double least_s = b->longest_s / b->best_speed;
@@ -138,6 +181,7 @@ hyd_status hyd_bound_hottest_cell(struct hyd_bound_work *b, double *ret_s)
     if (take_split(b, low_s, &split) != HYD_OK) {
         return HYD_ERR_NO_MEMORY;
     }
+    measure_limits(b, &split);
     high_s = split.high_s;
     if (split.n > 0 && area_at(b, &split, low_s) > b->capacity * low_s) {
         for (int step = 0; step < BISECTIONS; step++) {

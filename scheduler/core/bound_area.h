@@ -16,7 +16,7 @@
 #include "scheduler/core/cost.h"
 #include "scheduler/core/types.h"
 
-enum { HYD_MAX_BOUND_DEGREES = 128 };
+enum { HYD_MAX_BOUND_DEGREES = 128, HYD_BOUND_LIMITS = 8 };
 
 struct hyd_bound_run {
     double tokens;
@@ -25,6 +25,13 @@ struct hyd_bound_run {
     double area_s; /* least d * t */
     double least_s; /* least t */
     double widest_s; /* t at the degree of least area */
+};
+
+/* What the sequences need when no shard may take longer than this. */
+struct hyd_bound_limit {
+    double at_s;
+    double area_s; /* sum of the least areas; a giant's is its least of all */
+    double stretch; /* most that a sequence's area is of its least */
 };
 
 struct hyd_bound_work {
@@ -43,6 +50,7 @@ struct hyd_bound_work {
     double longest_s; /* the largest least_s */
     const struct hyd_bound_run *giant; /* whose that is */
     bool keeps_cap; /* over plans whose cells do */
+    struct hyd_bound_limit limit[HYD_BOUND_LIMITS]; /* of hyd_bound_hottest_cell */
 };
 
 /* Least seconds of a shard at degree number k; infinite when the cap forbids it. */

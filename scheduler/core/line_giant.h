@@ -24,18 +24,51 @@
 #include "common/base/error.h"
 #include "scheduler/core/pipeline.h"
 
-enum { HYD_LINE_GIANT_OPS = 1 << 18 };
+enum { HYD_LINE_GIANT_OPS = 1 << 17 };
 
 struct hyd_line_giant_ask {
     double giant_s;
-    double sum_s; /* about; it decides which mix is good, not whether it holds */
+    double rank_s; /* cells of the average rank */
     const double *room_s; /* NULL: no limit */
+    double share; /* ranks that hold the giant, of all */
+    double line; /* g*(M) / M: what a line of the others takes, for each second of it */
+    double enough_s; /* more than this need not be known; 0: all is */
 };
 
 struct hyd_line_giant {
     double offset_s;
     double slope;
 };
+
+/*
+ * The least step with the giant there: its ranks carry what the average rank does, or less
+ * and the others more.
+ */
+double hyd_line_giant_at(const struct hyd_line_giant_ask *ask,
+                         const struct hyd_line_giant *bound);
+
+/*
+ * The same without a limit and for any giant at any place: (1 + gain) for each cell of the
+ * others, at_giant for the giant's.
+ */
+enum { HYD_LINE_MIXES = 5 };
+
+struct hyd_line_mixes {
+    double through; /* what the giant alone takes, times its cell */
+    double gain[HYD_LINE_MIXES];
+    double at_giant[HYD_LINE_MIXES];
+    uint32_t n;
+    double least_cost; /* of the cheapest stage */
+};
+
+/* line_cells: g*(M) of line_bound.h; it decides which mixes are good. */
+HYD_MUST_CHECK hyd_status
+hyd_line_giant_mixes(const struct hyd_pipeline_program *program, double line_cells,
+                     struct hyd_arena *arena, struct hyd_line_mixes *ret_mixes);
+
+/* What a line with such a giant takes at least. */
+double hyd_line_giant_step(const struct hyd_line_mixes *mixes, double giant_s,
+                           double sum_s);
 
 HYD_MUST_CHECK hyd_status hyd_line_giant(const struct hyd_pipeline_program *program,
                                          const struct hyd_line_giant_ask *ask,

@@ -45,6 +45,14 @@ static uint32_t tight_cap(struct hyd_rng *rng, const struct hyd_plan_input *in)
     return (uint32_t)ceil(cap);
 }
 
+/* Sometimes groups are so dear that a hot cell may be the better choice. */
+static void dear_groups(struct hyd_rng *rng, struct hyd_cost *cost)
+{
+    static const double share[] = {0.03, 0.03, 0.2, 0.6};
+
+    cost->a2a_share = share[hyd_rng_below(rng, 4)];
+}
+
 /* A tiny input, which must stay where it is. */
 struct tiny {
     struct hyd_plan_input in;
@@ -80,7 +88,11 @@ static bool make_tiny(struct hyd_rng *rng, struct tiny *tiny)
         in->limits.cap_tokens = tight_cap(rng, in);
     }
     in->cost = &tiny->cost;
-    return hyd_cost_nested(1.0 / 53000.0, 1.0, 300.0, &tiny->cost, NULL) == HYD_OK;
+    if (hyd_cost_nested(1.0 / 53000.0, 1.0, 300.0, &tiny->cost, NULL) != HYD_OK) {
+        return false;
+    }
+    dear_groups(rng, &tiny->cost);
+    return true;
 }
 
 static const char *bounds_hold_for_every_plan(struct hyd_rng *rng, void *ctx)
@@ -123,7 +135,7 @@ static const char *bounds_hold_for_every_plan(struct hyd_rng *rng, void *ctx)
     tally->sum += ratio;
     tally->n++;
     tally->n_tight += tiny.is_tight ? 1 : 0;
-    return ratio <= WORST_RATIO
+    return ratio <= WORST_RATIO + tiny.cost.a2a_share
                ? NULL
                : hyd_prop_reason("hydra takes %.3f times the optimum", ratio);
 }
@@ -214,6 +226,7 @@ static const char *no_plan_of_any_policy_is_faster(struct hyd_rng *rng, void *ct
 
     hyd_gen_plain_input(rng, &all->gen);
     giant_input(rng, &all->gen);
+    dear_groups(rng, &all->gen.cost);
     all->n_seen = 0;
     for (uint32_t k = 0; k < 4; k++) {
         for (int order = 0; order < 3; order++) {

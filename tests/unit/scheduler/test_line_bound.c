@@ -253,10 +253,16 @@ static const char *giant_bound_is_below_every_profile(struct hyd_rng *rng, void 
         giant_s + (sum_s - giant_s) * 0.2 * hyd_rng_unit(rng) * hyd_rng_below(rng, 2);
     double room_s[MAX_M + 2 * MAX_STAGES];
     struct others o = {.at = hyd_rng_below(rng, n), .n = n, .sum_s = sum_s - cell_s};
-    const struct hyd_line_giant_ask ask = {giant_s, mean_s * n,
-                                           hyd_rng_below(rng, 3) == 0 ? NULL : room_s};
+    const struct hyd_line_giant_ask ask = {
+        .giant_s = giant_s,
+        .rank_s = mean_s * n,
+        .room_s = hyd_rng_below(rng, 3) == 0 ? NULL : room_s,
+        .share = 1.0,
+        .line = 1.0 + 0.3 * hyd_rng_unit(rng),
+    };
     struct hyd_pipeline_program program;
     struct hyd_line_giant giant[MAX_M];
+    struct hyd_line_mixes mixes;
     struct hyd_arena arena;
     double stage_cost[MAX_STAGES];
     double best_s = 0.0;
@@ -268,12 +274,14 @@ static const char *giant_bound_is_below_every_profile(struct hyd_rng *rng, void 
     o.room_s = ask.room_s;
     hyd_arena_init(&arena, hyd_alloc_system());
     if (hyd_pipeline_program(&shape, &arena, &program, NULL) != HYD_OK ||
-        hyd_line_giant(&program, &ask, &arena, giant) != HYD_OK) {
+        hyd_line_giant(&program, &ask, &arena, giant) != HYD_OK ||
+        hyd_line_giant_mixes(&program, n * 1.1, &arena, &mixes) != HYD_OK) {
         return "no bound";
     }
     best_s = walk_down(rng, &program, &o, cell_s);
     hyd_arena_release(&arena);
     bound_s = giant[o.at].offset_s + giant[o.at].slope * sum_s;
+    bound_s = fmax(bound_s, hyd_line_giant_step(&mixes, giant_s, sum_s));
     return bound_s <= best_s * (1.0 + 1e-12)
                ? NULL
                : hyd_prop_reason("p %u M %u giant %.3f of %.3f at %u: %.6f, bound %.6f",
@@ -288,7 +296,7 @@ static void giant_bounds_are_below_every_profile(void **state)
                  giant_bound_is_below_every_profile, NULL);
 }
 
-/* The least of a giant's bound over its places, for cells that add up to ask->sum_s. */
+/* The least of a giant's bound over its places, for cells that add up to ask->rank_s. */
 static double least_with_giant(const struct hyd_pipeline *shape,
                                const struct hyd_line_giant_ask *ask)
 {
@@ -301,7 +309,7 @@ static double least_with_giant(const struct hyd_pipeline *shape,
     assert_int_equal(hyd_pipeline_program(shape, &arena, &program, NULL), HYD_OK);
     assert_int_equal(hyd_line_giant(&program, ask, &arena, giant), HYD_OK);
     for (uint32_t k = 0; k < shape->n_microbatches; k++) {
-        least_s = fmin(least_s, giant[k].offset_s + giant[k].slope * ask->sum_s);
+        least_s = fmin(least_s, hyd_line_giant_at(ask, &giant[k]));
     }
     hyd_arena_release(&arena);
     return least_s;
@@ -311,7 +319,7 @@ static double least_with_giant(const struct hyd_pipeline *shape,
 static void giant_bound_is_more_than_the_plain_one(void **state)
 {
     const struct hyd_pipeline shape = {8, 1, 8, 34, 2.0, false, false, NULL};
-    const struct hyd_line_giant_ask ask = {2.25, 34.0, NULL};
+    const struct hyd_line_giant_ask ask = {2.25, 34.0, NULL, 1.0, 1.1, 0.0};
     struct hyd_pipeline_program program;
     struct hyd_arena arena;
     double plain = 0.0;
@@ -343,11 +351,12 @@ static void giant_bound_knows_the_cap(void **state)
         flat_s[k] = (k + 1) * 33.0 / 33.0;
         tent_s[k] = (k + 1) * 1.25;
     }
-    anything_s =
-        least_with_giant(&shape, &(struct hyd_line_giant_ask){3.0, 36.0, NULL});
-    half_s = least_with_giant(&shape, &(struct hyd_line_giant_ask){3.0, 36.0, tent_s});
-    nothing_s =
-        least_with_giant(&shape, &(struct hyd_line_giant_ask){3.0, 36.0, flat_s});
+    anything_s = least_with_giant(
+        &shape, &(struct hyd_line_giant_ask){3.0, 36.0, NULL, 1.0, 1.1, 0.0});
+    half_s = least_with_giant(
+        &shape, &(struct hyd_line_giant_ask){3.0, 36.0, tent_s, 1.0, 1.1, 0.0});
+    nothing_s = least_with_giant(
+        &shape, &(struct hyd_line_giant_ask){3.0, 36.0, flat_s, 1.0, 1.1, 0.0});
     /* 33 cells of 1 and the giant's way up and down between them. */
     assert_true(nothing_s <= 33.0 + 8.0 * 3.0);
     assert_true(nothing_s > 33.0 + 8.0 * 3.0 - 7.5);
@@ -380,7 +389,7 @@ static void giant_bound_is_exact_forward_only(void **state)
 {
     const struct hyd_pipeline shape = {8, 1, 8, 10, 2.0, true, false, NULL};
     const double cell_s[] = {3.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0};
-    const struct hyd_line_giant_ask ask = {3.0, 12.0, NULL};
+    const struct hyd_line_giant_ask ask = {3.0, 12.0, NULL, 1.0, 1.1, 0.0};
     const double bound_s = least_with_giant(&shape, &ask);
     struct hyd_pipeline_program program;
     struct hyd_arena arena;

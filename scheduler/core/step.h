@@ -181,7 +181,7 @@ struct hyd_step_agent {
     uint32_t first_rank; /* in the current epoch, when member */
     bool member; /* of the current epoch */
     bool incumbent; /* of the last epoch */
-    uint32_t misses; /* of its node: epochs in a row that it did not get ready for */
+    uint32_t misses; /* of its node: epochs in a row that it may have kept from being */
     uint32_t n_suspect; /* ditto, in which a peer could not reach it, or it a peer */
     bool shut; /* its node is shut out */
     bool ready;

@@ -7,7 +7,9 @@
  * left are to blame (greedily: the one with most of them, again and again): a node whose
  * network is cut has one to each other node, the others one each. Two that cannot reach
  * each other alone are equal; then the one with the worse record goes, else the later one:
- * where spares take turns, the broken one is soon known. A member that leaves or dies meanwhile is to blame itself.
+ * where spares take turns, the broken one is soon known. Where more than half would be to
+ * blame it is not them (the deadline is too short for the fleet, a switch is down): all are
+ * suspected, which tells them from spares, and none is shut out for it. A member that leaves or dies meanwhile is to blame itself.
  *
  * What comes of it. A node is remembered by its name, since its agents come and go. Those
  * with fewer misses are preferred for the next epoch (step_epoch.c). After max_misses in a
@@ -66,7 +68,7 @@ void hyd_step_recall(struct hyd_step_machine *m, struct hyd_step_agent *agent)
 {
     const struct hyd_step_miss *miss = find_miss(m, agent->node);
 
-    agent->misses = miss == NULL ? 0 : miss->n;
+    agent->misses = miss == NULL ? 0 : miss->n + miss->n_suspect;
     agent->n_suspect = miss == NULL ? 0 : miss->n_suspect;
     agent->shut = miss != NULL && miss->shut;
 }
@@ -283,47 +285,67 @@ static struct hyd_step_agent *worst_linked(struct hyd_step_machine *m)
     return worst;
 }
 
-/* Who has a broken link may be the reason for it. */
-static void suspect(struct hyd_step_machine *m)
+static void suspect(struct hyd_step_machine *m, const struct hyd_step_agent *agent)
 {
-    for (uint32_t i = 0; i < m->n_agents; i++) {
-        const struct hyd_step_agent *agent = m->agent[m->order[i]];
-        struct hyd_step_miss *miss =
-            agent->n_broken > 0 ? make_miss(m, agent->node) : NULL;
+    struct hyd_step_miss *miss = make_miss(m, agent->node);
 
-        if (miss != NULL) {
-            miss->n_suspect++;
-        }
+    if (miss != NULL) {
+        miss->n_suspect++;
     }
 }
 
-void hyd_step_find_guilty(struct hyd_step_machine *m)
+void hyd_step_suspect_all(struct hyd_step_machine *m)
+{
+    for (uint32_t i = 0; i < m->n_agents; i++) {
+        if (m->agent[m->order[i]]->chosen) {
+            suspect(m, m->agent[m->order[i]]);
+        }
+    }
+    recall_all(m);
+}
+
+static uint32_t count_chosen(const struct hyd_step_machine *m)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < m->n_agents; i++) {
+        n += m->agent[m->order[i]]->chosen ? 1 : 0;
+    }
+    return n;
+}
+
+/* From the broken links; none when there is no word of any. */
+static uint32_t find_by_links(struct hyd_step_machine *m)
 {
     struct hyd_step_agent *worst = NULL;
-    bool found = false;
 
-    if (m->phase == HYD_EPOCH_ADDRESSES) {
-        for (uint32_t i = 0; i < m->n_agents; i++) {
-            struct hyd_step_agent *agent = m->agent[m->order[i]];
-
-            agent->chosen = agent->member && agent->n_addresses < agent->n_ranks;
-        }
-        return;
-    }
     begin_links(m);
     worst = worst_linked(m);
-    suspect(m);
+    /* Who has a broken link may be the reason for it. */
+    for (uint32_t i = 0; i < m->n_agents; i++) {
+        if (m->agent[m->order[i]]->n_broken > 0) {
+            suspect(m, m->agent[m->order[i]]);
+        }
+    }
     while (worst != NULL) {
         worst->chosen = true;
         worst = worst_linked(m);
     }
     recall_all(m);
-    for (uint32_t i = 0; i < m->n_agents; i++) {
-        found = found || m->agent[m->order[i]]->chosen;
+    return count_chosen(m);
+}
+
+uint32_t hyd_step_find_guilty(struct hyd_step_machine *m)
+{
+    if (m->phase == HYD_EPOCH_CONNECTING && find_by_links(m) > 0) {
+        return count_chosen(m);
     }
-    for (uint32_t i = 0; i < m->n_agents && !found; i++) {
+    for (uint32_t i = 0; i < m->n_agents; i++) {
         struct hyd_step_agent *agent = m->agent[m->order[i]];
 
-        agent->chosen = agent->member && !agent->ready;
+        agent->chosen = agent->member && (m->phase == HYD_EPOCH_ADDRESSES
+                                              ? agent->n_addresses < agent->n_ranks
+                                              : !agent->ready);
     }
+    return count_chosen(m);
 }

@@ -116,8 +116,10 @@ void hyd_step_recall(struct hyd_step_machine *m, struct hyd_step_agent *agent);
  * node is shut out for it, so that the next epoch does not depend on it any more. */
 bool hyd_step_blame(struct hyd_step_machine *m, struct hyd_step_agent *agent,
                     const char *reason);
-/* Mark as `chosen` whom the phase whose deadline is over waited for. */
-void hyd_step_find_guilty(struct hyd_step_machine *m);
+/* Mark as `chosen` whom the phase whose deadline is over waited for; how many. */
+uint32_t hyd_step_find_guilty(struct hyd_step_machine *m);
+/* So many of them that it is not them: they are suspected, and none is shut out. */
+void hyd_step_suspect_all(struct hyd_step_machine *m);
 /* The members are ready: what they missed before is forgotten. */
 void hyd_step_forget_misses(struct hyd_step_machine *m);
 void hyd_step_readmit(struct hyd_step_machine *m, const char *node);

@@ -246,8 +246,8 @@ void hyd_step_lose(struct hyd_step_machine *m, uint32_t slot, const char *reason
                        agent->first_rank + agent->n_ranks - 1, reason);
     }
     if (was_member && hyd_step_forming(m) && !agent->draining) {
+        again = agent->misses > agent->n_suspect;
         shut = hyd_step_blame(m, agent, text);
-        again = agent->misses > 0;
     }
     while (m->order[at] != slot) {
         at++;
@@ -307,9 +307,33 @@ void hyd_step_beat(struct hyd_step_machine *m, uint64_t now_ms,
     }
 }
 
+static uint32_t count_members(const struct hyd_step_machine *m)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < m->n_agents; i++) {
+        n += m->agent[m->order[i]]->member ? 1 : 0;
+    }
+    return n;
+}
+
+static void name_guilty(const char *node, uint32_t n_guilty, const char *reason,
+                        char ret_why[HYD_STEP_REASON_BYTES])
+{
+    if (n_guilty > 1) {
+        (void)snprintf(ret_why, HYD_STEP_REASON_BYTES, "node '%s' and %u more: %.90s",
+                       node, n_guilty - 1, reason);
+    } else {
+        (void)snprintf(ret_why, HYD_STEP_REASON_BYTES, "node '%s': %.90s", node,
+                       reason);
+    }
+}
+
 /* Throw out agents that missed the deadline of the epoch's phase. */
 static void check_phase(struct hyd_step_machine *m, uint64_t now_ms)
 {
+    const uint32_t n_members = count_members(m);
+    uint32_t n_guilty = 0;
     char reason[HYD_STEP_REASON_BYTES];
     char why[HYD_STEP_REASON_BYTES] = "";
     bool shut = false;
@@ -322,15 +346,20 @@ static void check_phase(struct hyd_step_machine *m, uint64_t now_ms)
                    (unsigned long long)(m->phase == HYD_EPOCH_ADDRESSES
                                             ? m->config.address_ms
                                             : m->config.connect_ms));
-    hyd_step_find_guilty(m);
+    n_guilty = hyd_step_find_guilty(m);
+    if (2 * n_guilty > n_members) {
+        hyd_step_suspect_all(m);
+    }
     hyd_step_break_epoch(m);
     for (uint32_t slot = 0; slot < m->n_slots; slot++) {
-        if (m->agent[slot] != NULL && m->agent[slot]->chosen) {
-            (void)snprintf(why, sizeof why, "node '%s': %.110s", m->agent[slot]->node,
-                           reason);
-            shut = hyd_step_blame(m, m->agent[slot], reason) || shut;
-            drop(m, slot, HYD_STEP_UP_DROP, reason);
+        struct hyd_step_agent *agent = m->agent[slot];
+
+        if (agent == NULL || !agent->chosen) {
+            continue;
         }
+        name_guilty(agent->node, n_guilty, reason, why);
+        shut = (2 * n_guilty <= n_members && hyd_step_blame(m, agent, reason)) || shut;
+        drop(m, slot, HYD_STEP_UP_DROP, reason);
     }
     if (!shut) {
         hyd_step_missed_epoch(m, why);

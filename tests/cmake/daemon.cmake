@@ -2,6 +2,7 @@ hydra_add_test(unit scheduler fit LIBS hydra_sched)
 hydra_add_test(unit scheduler step LIBS hydra_test_step)
 hydra_add_test(unit scheduler step_members LIBS hydra_test_step)
 hydra_add_test(unit scheduler step_blame LIBS hydra_test_step)
+hydra_add_test(unit scheduler step_readmit LIBS hydra_test_step)
 
 add_library(hydra_test_daemon STATIC lib/daemon_requests.c lib/daemon_rig.c lib/fake_agent.c)
 target_link_libraries(hydra_test_daemon PUBLIC hydra_test hydra_rpc PkgConfig::UV)

@@ -19,7 +19,7 @@ static const double NESTED_A2A_SHARE = 0.03;
 static const double NESTED_RING_TOKENS = 2500.0;
 enum { NESTED_HEADS = 8, NESTED_RANKS_PER_NODE = 8, PREFERRED_RING = 8 };
 
-double hyd_cost_pairs(const struct hyd_cost *cost, double tokens)
+static inline double pairs(const struct hyd_cost *cost, double tokens)
 {
     const double window = cost->window_tokens;
 
@@ -35,6 +35,11 @@ double hyd_cost_pairs(const struct hyd_cost *cost, double tokens)
         return window * window + (2.0 * window - 1.0) * (tokens - window);
     }
     return tokens * tokens;
+}
+
+double hyd_cost_pairs(const struct hyd_cost *cost, double tokens)
+{
+    return pairs(cost, tokens);
 }
 
 double hyd_cost_efficiency(const struct hyd_cost *cost, double tokens)
@@ -109,7 +114,7 @@ static double hop_tokens(const struct hyd_cost *cost, uint32_t r, double tokens)
 double hyd_cost_form_s(const struct hyd_cost *cost, const struct hyd_cost_form *form,
                        double tokens, double extra_s)
 {
-    double attention = form->attention_s * hyd_cost_pairs(cost, tokens);
+    double attention = form->attention_s * pairs(cost, tokens);
     double shard_s = 0.0;
 
     if (cost->n_eff > 0) {

@@ -80,12 +80,10 @@ static hyd_status count_l2(const struct frame *f, const uint32_t *real_tokens)
 
                 sum += l * l / group->n_ranks;
             }
-            for (uint32_t k = 0; k < group->n_ranks; k++) {
-                double *at = &load[plan->rank[group->first_rank + k]];
-
-                *at += sum;
-                most = *at > most ? *at : most;
-            }
+            hyd_plan_add(plan, group, sum, load);
+        }
+        for (uint32_t r = 0; r < plan->n_ranks; r++) {
+            most = load[r] > most ? load[r] : most;
         }
         f->figures->sum_max_load_l2 += most;
     }

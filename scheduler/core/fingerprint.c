@@ -44,19 +44,39 @@ static void put_bits(struct sink *sink, uint64_t value, size_t n_bytes)
 }
 
 /* The bulk of a plan: written out, so that it becomes one store. */
-static void put_u32(struct sink *sink, uint32_t value)
+static void write_u32(unsigned char *to, uint32_t value)
 {
-    unsigned char *to = NULL;
-
-    if (sink->used + 4 > sizeof sink->buffer) {
-        flush(sink);
-    }
-    to = sink->buffer + sink->used;
     to[0] = (unsigned char)value;
     to[1] = (unsigned char)(value >> 8);
     to[2] = (unsigned char)(value >> 16);
     to[3] = (unsigned char)(value >> 24);
+}
+
+static void put_u32(struct sink *sink, uint32_t value)
+{
+    if (sink->used + 4 > sizeof sink->buffer) {
+        flush(sink);
+    }
+    write_u32(sink->buffer + sink->used, value);
     sink->used += 4;
+}
+
+static void put_words(struct sink *sink, const uint32_t *value, size_t n)
+{
+    while (n > 0) {
+        const size_t room = (sizeof sink->buffer - sink->used) / 4;
+        const size_t n_now = n < room ? n : room;
+
+        for (size_t i = 0; i < n_now; i++) {
+            write_u32(sink->buffer + sink->used + 4 * i, value[i]);
+        }
+        sink->used += 4 * n_now;
+        value += n_now;
+        n -= n_now;
+        if (n > 0) {
+            flush(sink);
+        }
+    }
 }
 
 static void put_double(struct sink *sink, double value)
@@ -145,9 +165,7 @@ static void put_batch(struct sink *sink, const struct hyd_plan_input *in)
         }
     }
     put_u32(sink, (uint32_t)batch->n_seqs);
-    for (size_t i = 0; i < batch->n_seqs; i++) {
-        put_u32(sink, batch->length_tokens[i]);
-    }
+    put_words(sink, batch->length_tokens, batch->n_seqs);
     put_u32(sink, batch->extra_work_s != NULL ? (uint32_t)batch->n_seqs : 0);
     for (size_t i = 0; batch->extra_work_s != NULL && i < batch->n_seqs; i++) {
         put_double(sink, batch->extra_work_s[i]);
@@ -165,14 +183,10 @@ static void put_plan(struct sink *sink, const struct hyd_plan *plan)
             const struct hyd_plan_group *group = &plan->group[g];
 
             put_u32(sink, group->n_ranks);
-            for (uint32_t k = 0; k < group->n_ranks; k++) {
-                put_u32(sink, plan->rank[group->first_rank + k]);
-            }
+            put_words(sink, plan->rank + group->first_rank, group->n_ranks);
             put_u32(sink, group->u);
             put_u32(sink, group->n_ids);
-            for (uint32_t k = 0; k < group->n_ids; k++) {
-                put_u32(sink, plan->id[group->first_id + k]);
-            }
+            put_words(sink, plan->id + group->first_id, group->n_ids);
         }
     }
 }

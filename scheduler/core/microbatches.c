@@ -159,10 +159,18 @@ static void find_room(const struct hyd_microbatches_in *in, uint32_t n_giants,
     uint32_t k = 0;
 
     for (uint32_t run = 0; run < seqs->n_runs && k < n; run++) {
-        const uint32_t count = hyd_seqs_count(seqs, run);
-        const uint32_t skip = n_giants < count ? n_giants : count;
-        double tokens = (count - skip) * seqs->tokens[run];
+        uint32_t count = 0;
+        uint32_t skip = 0;
+        double tokens = 0.0;
 
+        if (n_giants == 0 && seqs->run_tokens[run] < left_tokens) {
+            left_tokens -= seqs->run_tokens[run];
+            work_s += seqs->run_work_s[run];
+            continue;
+        }
+        count = hyd_seqs_count(seqs, run);
+        skip = n_giants < count ? n_giants : count;
+        tokens = (count - skip) * seqs->tokens[run];
         n_giants -= skip;
         while (tokens > 0.0 && k < n) {
             const double part = tokens < left_tokens ? tokens : left_tokens;

@@ -27,6 +27,7 @@ struct hyd_plan_group {
     uint32_t r;
     uint32_t first_id; /* index into plan->id */
     uint32_t n_ids;
+    uint32_t is_block; /* 1: its ranks are known to be consecutive; 0: look */
 };
 
 struct hyd_degree_count {

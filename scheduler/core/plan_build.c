@@ -103,9 +103,13 @@ void hyd_plan_build_block(struct hyd_plan_builder *builder, uint32_t first_rank,
 {
     uint32_t *rank = add_group(builder, n_ranks);
 
-    for (uint32_t k = 0; rank != NULL && k < n_ranks; k++) {
+    if (rank == NULL) {
+        return;
+    }
+    for (uint32_t k = 0; k < n_ranks; k++) {
         rank[k] = first_rank + k;
     }
+    builder->plan.group[builder->plan.n_groups - 1].is_block = 1;
 }
 
 void hyd_plan_build_group(struct hyd_plan_builder *builder, const uint32_t *rank,

@@ -29,6 +29,7 @@ struct proof {
     bool pads_to_longest;
     bool exclusive;
     uint32_t max_degree;
+    bool is_block; /* the ranks of the group that is looked at are consecutive */
     unsigned char *seen; /* [n_seqs] */
     double *tokens; /* [n_ranks] of one microbatch */
     uint32_t *owner; /* [n_ranks] 1 + index of a group of the microbatch, or NOBODY */
@@ -121,21 +122,23 @@ static hyd_status check_degree(struct proof *p, uint32_t m, uint32_t g)
     return HYD_OK;
 }
 
-/* Ranks exist, are distinct, and u consecutive members share a node. */
-static hyd_status check_ranks(struct proof *p, uint32_t m, uint32_t g)
+/* Do the ranks of a group rise by one? Then they are distinct and lie in one piece. */
+static bool is_consecutive(const uint32_t *rank, uint32_t n)
+{
+    uint32_t n_other = 0;
+
+    for (uint32_t k = 0; k < n; k++) {
+        n_other += rank[k] - rank[0] != k;
+    }
+    return n_other == 0;
+}
+
+/* Ranks that exist and are distinct. */
+static hyd_status check_members(struct proof *p, uint32_t m, uint32_t g)
 {
     const struct hyd_plan_group *group = &p->plan->group[g];
-    const uint32_t node = p->in->pool.ranks_per_node;
-    const uint32_t *rank = NULL;
-    uint32_t node_first = 0;
+    const uint32_t *rank = p->plan->rank + group->first_rank;
 
-    if (group->n_ranks == 0 || group->first_rank > p->plan->n_rank_entries ||
-        group->n_ranks > p->plan->n_rank_entries - group->first_rank) {
-        return hyd_error_field(p->err, HYD_ERR_INVALID, "ranks",
-                               "microbatch %u: a group's ranks lie outside the plan",
-                               m);
-    }
-    rank = p->plan->rank + group->first_rank;
     for (uint32_t k = 0; k < group->n_ranks; k++) {
         if (rank[k] >= p->plan->n_ranks) {
             return hyd_error_field(p->err, HYD_ERR_INVALID, "ranks",
@@ -149,20 +152,71 @@ static hyd_status check_ranks(struct proof *p, uint32_t m, uint32_t g)
         }
         p->member_of[rank[k]] = g + 1;
     }
-    if (check_degree(p, m, g) != HYD_OK) {
-        return HYD_ERR_INVALID;
-    }
-    for (uint32_t k = 0; group->u > 1 && k < group->n_ranks; k++) {
+    return HYD_OK;
+}
+
+/* u consecutive members share a node. */
+static hyd_status check_nodes(struct proof *p, uint32_t m, uint32_t g)
+{
+    const struct hyd_plan_group *group = &p->plan->group[g];
+    const uint32_t node = p->in->pool.ranks_per_node;
+    const uint32_t *rank = p->plan->rank + group->first_rank;
+
+    for (uint32_t k = 0; group->u > 1 && k < group->n_ranks; k += group->u) {
         /* The first of the block says which node; below it wraps to a large number. */
-        node_first = k % group->u == 0 ? rank[k] - rank[k] % node : node_first;
-        if (rank[k] - node_first >= node) {
-            return hyd_error_field(
-                p->err, HYD_ERR_INVALID, "u",
-                "microbatch %u: ranks %u and %u share heads across nodes", m,
-                rank[k - k % group->u], rank[k]);
+        const uint32_t node_first = rank[k] - rank[k] % node;
+
+        for (uint32_t j = k + 1; j < k + group->u; j++) {
+            if (rank[j] - node_first >= node) {
+                return hyd_error_field(
+                    p->err, HYD_ERR_INVALID, "u",
+                    "microbatch %u: ranks %u and %u share heads across nodes", m,
+                    rank[k], rank[j]);
+            }
         }
     }
     return HYD_OK;
+}
+
+static hyd_status check_ranks(struct proof *p, uint32_t m, uint32_t g)
+{
+    const struct hyd_plan_group *group = &p->plan->group[g];
+    const uint32_t *rank = NULL;
+    hyd_status st = HYD_OK;
+
+    p->is_block = false;
+    if (group->n_ranks == 0 || group->first_rank > p->plan->n_rank_entries ||
+        group->n_ranks > p->plan->n_rank_entries - group->first_rank) {
+        return hyd_error_field(p->err, HYD_ERR_INVALID, "ranks",
+                               "microbatch %u: a group's ranks lie outside the plan",
+                               m);
+    }
+    rank = p->plan->rank + group->first_rank;
+    p->is_block = rank[group->n_ranks - 1] < p->plan->n_ranks &&
+                  is_consecutive(rank, group->n_ranks);
+    if (!p->is_block) {
+        st = check_members(p, m, g);
+    }
+    if (st == HYD_OK) {
+        st = check_degree(p, m, g);
+    }
+    return st == HYD_OK ? check_nodes(p, m, g) : st;
+}
+
+static void add_tokens(struct proof *p, const struct hyd_plan_group *group,
+                       double tokens)
+{
+    const uint32_t *rank = p->plan->rank + group->first_rank;
+
+    if (p->is_block) {
+        for (uint32_t k = 0; k < group->n_ranks; k++) {
+            p->tokens[rank[0] + k] += tokens;
+        }
+        return;
+    }
+    for (uint32_t k = 0; k < group->n_ranks; k++) {
+        p->tokens[rank[k]] += tokens;
+    }
 }
 
 /* Each id once; tokens added to the group's cells. Gives the smallest id. */
@@ -203,9 +257,7 @@ static hyd_status check_ids(struct proof *p, uint32_t m, uint32_t g,
         }
         tokens += share;
     }
-    for (uint32_t j = 0; j < group->n_ranks; j++) {
-        p->tokens[p->plan->rank[group->first_rank + j]] += tokens;
-    }
+    add_tokens(p, group, tokens);
     *ret_smallest = smallest;
     return HYD_OK;
 }

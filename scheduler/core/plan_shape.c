@@ -50,11 +50,10 @@ static double ids_s(const struct hyd_plan_input *in, const struct hyd_plan *plan
 static uint32_t n_passes(const struct hyd_plan *plan,
                          const struct hyd_plan_group *group)
 {
-    const struct hyd_policy_ops *policy = hyd_policy_find(plan->policy);
+    const struct hyd_policy_ops *policy =
+        group->n_ids > 1 ? hyd_policy_find(plan->policy) : NULL;
 
-    return policy != NULL && policy->cap_rule == HYD_CAP_SHARD && group->n_ids > 1
-               ? group->n_ids
-               : 1;
+    return policy != NULL && policy->cap_rule == HYD_CAP_SHARD ? group->n_ids : 1;
 }
 
 double hyd_plan_group_s(const struct hyd_plan_input *in, const struct hyd_plan *plan,
@@ -89,6 +88,17 @@ bool hyd_plan_ulysses_fits(const struct hyd_plan_input *in, const uint32_t *rank
     return true;
 }
 
+static bool fits(const struct hyd_plan_input *in, const struct hyd_plan *plan,
+                 const struct hyd_plan_group *group, uint32_t u)
+{
+    const uint32_t *rank = plan->rank + group->first_rank;
+
+    /* Blocks of u at multiples of u do not cross nodes that are multiples of u. */
+    return (group->is_block != 0 && rank[0] % u == 0 &&
+            in->pool.ranks_per_node % u == 0) ||
+           hyd_plan_ulysses_fits(in, rank, group->n_ranks, u);
+}
+
 /* The u that groups of d ranks may use where their ranks allow it, and 1. */
 struct forms {
     uint32_t d;
@@ -115,7 +125,6 @@ static uint32_t best_ulysses(const struct hyd_plan_input *in,
                              const struct forms *forms)
 {
     const uint32_t d = group->n_ranks;
-    const uint32_t *rank = plan->rank + group->first_rank;
     double best_s = 0.0;
     uint32_t best = 0;
 
@@ -124,7 +133,7 @@ static uint32_t best_ulysses(const struct hyd_plan_input *in,
         double time_s = 0.0;
 
         if ((best != 0 && d / best <= PREFERRED_RING && d / u > PREFERRED_RING) ||
-            !hyd_plan_ulysses_fits(in, rank, d, u)) {
+            !fits(in, plan, group, u)) {
             continue;
         }
         time_s = ids_s(in, plan, group, &forms->form[f]);
@@ -244,19 +253,17 @@ void hyd_plan_cells(const struct hyd_plan_input *in, const struct hyd_plan *plan
     }
     for (uint32_t g = plan->mb_first_group[m]; g < plan->mb_first_group[m + 1]; g++) {
         const struct hyd_plan_group *group = &plan->group[g];
-        const uint32_t *rank = plan->rank + group->first_rank;
         const double time_s = ret_seconds != NULL ? hyd_plan_group_s(in, plan, g) : 0.0;
 
         for (uint32_t k = 0; ret_tokens != NULL && k < group->n_ids; k++) {
             const uint32_t id = plan->id[group->first_id + k];
-            const double share = (double)in->batch.length_tokens[id] / group->n_ranks;
 
-            for (uint32_t j = 0; j < group->n_ranks; j++) {
-                ret_tokens[rank[j]] += share;
-            }
+            hyd_plan_add(plan, group,
+                         (double)in->batch.length_tokens[id] / group->n_ranks,
+                         ret_tokens);
         }
-        for (uint32_t j = 0; ret_seconds != NULL && j < group->n_ranks; j++) {
-            ret_seconds[rank[j]] += time_s;
+        if (ret_seconds != NULL) {
+            hyd_plan_add(plan, group, time_s, ret_seconds);
         }
     }
     for (uint32_t r = 0; ret_seconds != NULL && r < plan->n_ranks; r++) {

@@ -34,6 +34,24 @@ HYD_MUST_CHECK hyd_status hyd_plan_reorder(struct hyd_plan *plan, const uint32_t
 double hyd_plan_group_s(const struct hyd_plan_input *in, const struct hyd_plan *plan,
                         uint32_t g);
 
+/* array[rank] += value for every rank of a group. */
+static inline void hyd_plan_add(const struct hyd_plan *plan,
+                                const struct hyd_plan_group *group, double value,
+                                double *array)
+{
+    const uint32_t *rank = plan->rank + group->first_rank;
+
+    if (group->is_block != 0) {
+        for (uint32_t k = 0; k < group->n_ranks; k++) {
+            array[rank[0] + k] += value;
+        }
+        return;
+    }
+    for (uint32_t k = 0; k < group->n_ranks; k++) {
+        array[rank[k]] += value;
+    }
+}
+
 /*
  * One microbatch, cell by cell: tokens held and seconds needed. Either array may be
  * NULL; both have n_ranks entries.

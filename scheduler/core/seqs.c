@@ -67,17 +67,15 @@ static void sum_up(const struct hyd_cost *cost, struct hyd_seqs *seqs)
         const double n = hyd_seqs_count(seqs, k);
 
         seqs->work_s[k] = hyd_cost_work_s(cost, seqs->tokens[k], seqs->extra_s[k]);
+        seqs->run_tokens[k] = n * seqs->tokens[k];
+        /* By tokens, as of a part of a run (microbatches.c). */
+        seqs->run_work_s[k] = seqs->run_tokens[k] * seqs->work_s[k] / seqs->tokens[k];
         seqs->total_work_s += n * seqs->work_s[k];
-        seqs->total_tokens += n * seqs->tokens[k];
+        seqs->total_tokens += seqs->run_tokens[k];
         if (seqs->tokens[k] < seqs->least_tokens) {
             seqs->least_tokens = seqs->tokens[k];
         }
     }
-}
-
-uint32_t hyd_seqs_count(const struct hyd_seqs *seqs, uint32_t k)
-{
-    return seqs->run_first[k + 1] - seqs->run_first[k];
 }
 
 hyd_status hyd_seqs_init(const struct hyd_batch *batch, const struct hyd_cost *cost,
@@ -92,6 +90,8 @@ hyd_status hyd_seqs_init(const struct hyd_batch *batch, const struct hyd_cost *c
         .tokens = hyd_arena_take(arena, n, sizeof *seqs.tokens),
         .extra_s = hyd_arena_take(arena, n, sizeof *seqs.extra_s),
         .work_s = hyd_arena_take(arena, n, sizeof *seqs.work_s),
+        .run_tokens = hyd_arena_take(arena, n, sizeof *seqs.run_tokens),
+        .run_work_s = hyd_arena_take(arena, n, sizeof *seqs.run_work_s),
         .by_length = batch->extra_work_s == NULL,
     };
     const struct hyd_arena_mark mark = hyd_arena_mark(arena);
@@ -99,7 +99,8 @@ hyd_status hyd_seqs_init(const struct hyd_batch *batch, const struct hyd_cost *c
     uint64_t *scratch = hyd_arena_take(arena, n, sizeof *scratch);
 
     if (seqs.id == NULL || seqs.run_first == NULL || seqs.tokens == NULL ||
-        seqs.extra_s == NULL || seqs.work_s == NULL || key == NULL || scratch == NULL) {
+        seqs.extra_s == NULL || seqs.work_s == NULL || seqs.run_tokens == NULL ||
+        seqs.run_work_s == NULL || key == NULL || scratch == NULL) {
         return hyd_error_set(err, HYD_ERR_NO_MEMORY, "no memory to sort %zu sequences",
                              n);
     }

@@ -25,6 +25,8 @@ struct hyd_seqs {
     double *tokens; /* [n_runs] */
     double *extra_s; /* [n_runs]; all 0 without extra work */
     double *work_s; /* [n_runs] seconds at degree 1 */
+    double *run_tokens; /* [n_runs] of all its sequences */
+    double *run_work_s; /* [n_runs] */
     bool by_length; /* lengths fall along the list, and so does every t(l,d) */
     double total_work_s;
     double total_tokens;
@@ -38,6 +40,9 @@ HYD_MUST_CHECK hyd_status hyd_seqs_init(const struct hyd_batch *batch,
                                         struct hyd_error *err);
 
 /* Sequences of run k. */
-uint32_t hyd_seqs_count(const struct hyd_seqs *seqs, uint32_t k);
+static inline uint32_t hyd_seqs_count(const struct hyd_seqs *seqs, uint32_t k)
+{
+    return seqs->run_first[k + 1] - seqs->run_first[k];
+}
 
 #endif

@@ -27,7 +27,7 @@ static void add_group(const struct hyd_search *search, uint32_t row, uint32_t bl
     const struct hyd_degree *degree = &search->table.row[row];
     const uint32_t first = hyd_degree_block(degree, block);
 
-    if (search->best.exclusive) {
+    if (search->best.exclusive || search->speed == NULL) {
         hyd_plan_build_block(builder, first, degree->d);
     } else {
         hyd_plan_build_group(builder, search->rank + first, degree->d);

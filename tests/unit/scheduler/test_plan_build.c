@@ -49,6 +49,8 @@ static void plan_build_keeps_groups_and_ids_in_order(void **state)
         assert_int_equal(block->u, 0);
         assert_int_equal(plan.rank[block->first_rank + 2], 2);
         assert_int_equal(plan.id[block->first_id], 2 * m + 1);
+        assert_int_equal(block->is_block, 1);
+        assert_int_equal(odd->is_block, 0);
         assert_int_equal(odd->u, 2);
         assert_int_equal(odd->r, 1);
         assert_int_equal(plan.rank[odd->first_rank], 3);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "scheduler/core/cost.h"
+#include "scheduler/core/figures.h"
 #include "tests/lib/fault_alloc.h"
 #include "tests/lib/gen.h"
 #include "tests/lib/prop.h"
@@ -272,6 +273,56 @@ static void fingerprint_is_the_same_for_two_ways_to_say_one_thing(void **state)
     hyd_planner_free(planner);
 }
 
+/* What a builder knows about ranks saves a look at them, and changes no figure. */
+static const char *figures_do_not_need_to_know_blocks(struct hyd_rng *rng, void *ctx)
+{
+    struct hyd_planner *planner = ctx;
+    const struct hyd_plan *plan = NULL;
+    struct hyd_plan_input counted;
+    struct hyd_plan unknown;
+    struct hyd_figures figures = {0};
+    struct hyd_arena arena;
+    struct hyd_cost cost;
+    static struct hyd_gen gen;
+    const char *reason = NULL;
+
+    hyd_gen_input(rng, &gen);
+    gen.in.policy = hyd_rng_below(rng, 2) == 0 ? "hydra" : "megatron";
+    if (hyd_planner_plan(planner, &gen.in, &plan, NULL) != HYD_OK) {
+        return NULL;
+    }
+    hyd_arena_init(&arena, hyd_alloc_system());
+    unknown = *plan;
+    unknown.group = hyd_arena_take(&arena, plan->n_groups, sizeof *unknown.group);
+    assert_non_null(unknown.group);
+    for (uint32_t g = 0; g < plan->n_groups; g++) {
+        unknown.group[g] = plan->group[g];
+        unknown.group[g].is_block = 0;
+    }
+    figures.target_s = plan->figures.target_s;
+    if (hyd_plan_input_count(&gen.in, &arena, &cost, &counted, NULL) != HYD_OK ||
+        hyd_figures_compute(&counted, gen.in.batch.length_tokens, &unknown, &arena,
+                            &figures, NULL) != HYD_OK) {
+        reason = "no figures";
+    } else if (memcmp(&figures, &plan->figures, sizeof figures) != 0) {
+        reason = hyd_prop_reason("%s: step %.17g, not %.17g, or another figure",
+                                 gen.in.policy, figures.step_s, plan->figures.step_s);
+    }
+    hyd_arena_release(&arena);
+    return reason;
+}
+
+static void planner_figures_are_the_same_for_blocks_nobody_marked(void **state)
+{
+    struct hyd_planner *planner = NULL;
+
+    (void)state;
+    assert_int_equal(hyd_planner_create(hyd_alloc_system(), &planner), HYD_OK);
+    hyd_prop_run("figures_do_not_need_to_know_blocks", 100,
+                 figures_do_not_need_to_know_blocks, planner);
+    hyd_planner_free(planner);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +332,7 @@ int main(void)
         cmocka_unit_test(planner_pads_and_aligns_lengths),
         cmocka_unit_test(planner_falls_back_to_megatron_where_that_is_faster),
         cmocka_unit_test(planner_allocates_nothing_when_it_is_warm),
+        cmocka_unit_test(planner_figures_are_the_same_for_blocks_nobody_marked),
         cmocka_unit_test(fingerprint_is_the_same_for_two_ways_to_say_one_thing),
     };
 

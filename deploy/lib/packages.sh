@@ -29,7 +29,7 @@ test|libcmocka-dev|unit tests
 test|clang|second compiler
 test|clang-tidy|static analysis
 test|clang-format|form of the code
-test|libclang-rt-14-dev|fuzzers
+test|libclang-rt-dev|fuzzers
 test|shellcheck|lint of scripts
 test|mandoc|lint of man pages
 test|python3|third-party gRPC clients in tests

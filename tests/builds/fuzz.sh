@@ -11,7 +11,7 @@ mkdir -p "$build"
 printf 'int LLVMFuzzerTestOneInput(const char *d, long n) { (void)d; (void)n; return 0; }\n' \
     > "$build/probe.c"
 clang -fsanitize=fuzzer "$build/probe.c" -o "$build/probe" 2> "$build/log" || {
-    echo "SKIPPED: this clang has no libFuzzer (package libclang-rt-14-dev)"
+    echo "SKIPPED: this clang has no libFuzzer (package libclang-rt-dev)"
     exit 77
 }
 launcher=

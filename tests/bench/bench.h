@@ -27,6 +27,8 @@ struct hyd_bench_args {
 struct hyd_bench {
     const char *name;
     const char *summary; /* one line */
+    const char
+        *words; /* that it reads, blanks between; "": none; NULL: its own check */
     int (*run)(const struct hyd_bench_args *args); /* exit status: 0, or 1 failed */
 };
 

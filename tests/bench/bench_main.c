@@ -13,8 +13,39 @@ static int usage(FILE *out)
     (void)fputs("usage: hydra-bench NAME [--json] [--check] [--long] [WORD...]\n", out);
     for (const struct hyd_bench *b = hyd_bench_table; b->name != NULL; b++) {
         (void)fprintf(out, "  %-8s %s\n", b->name, b->summary);
+        if (b->words != NULL && b->words[0] != '\0') {
+            (void)fprintf(out, "           words: %s\n", b->words);
+        }
     }
     return 2;
+}
+
+/* A word that a bench does not know would run nothing and look like success. */
+static bool knows(const struct hyd_bench *bench, const char *word)
+{
+    const size_t n = strlen(word);
+
+    for (const char *at = bench->words; at != NULL; at = strchr(at, ' ')) {
+        at += *at == ' ' ? 1 : 0;
+        if (strncmp(at, word, n) == 0 && (at[n] == ' ' || at[n] == '\0') && n > 0) {
+            return true;
+        }
+    }
+    return bench->words == NULL;
+}
+
+static int run(const struct hyd_bench *bench, const struct hyd_bench_args *args)
+{
+    for (size_t i = 0; i < args->n_words; i++) {
+        if (!knows(bench, args->word[i])) {
+            (void)fprintf(stderr, "hydra-bench %s: no word '%.40s'; there %s %s\n",
+                          bench->name, args->word[i],
+                          bench->words[0] == '\0' ? "is" : "are",
+                          bench->words[0] == '\0' ? "none" : bench->words);
+            return 2;
+        }
+    }
+    return bench->run(args);
 }
 
 int main(int argc, char **argv)
@@ -42,7 +73,7 @@ int main(int argc, char **argv)
     for (const struct hyd_bench *b = hyd_bench_table; argc >= 2 && b->name != NULL;
          b++) {
         if (strcmp(b->name, argv[1]) == 0) {
-            return b->run(&args);
+            return run(b, &args);
         }
     }
     return usage(stderr);

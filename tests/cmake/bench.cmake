@@ -61,3 +61,7 @@ endforeach()
 hydra_add_variant(bench attn_gpu_fake bench/attn_gpu_fake.c
   SOURCES bench/attn_run.c bench/bench.c bench/bench_attn_gpu.c
   LIBS hydra_fake_gpu PkgConfig::JANSSON)
+# A word that nobody knows is refused, and does not run nothing.
+add_test(NAME bench.words COMMAND hydra-bench plan swep)
+set_tests_properties(bench.words PROPERTIES LABELS bench PASS_REGULAR_EXPRESSION
+  "hydra-bench plan: no word 'swep'; there are time gain")

@@ -141,6 +141,10 @@ static hyd_status explain(const struct hyd_remote *remote, hyd_status st,
         return hyd_error_set(err, st, "no answer in time from %.100s (--timeout)",
                              remote->target);
     }
+    if (strstr(err->text, "the daemon is stopping") != NULL) {
+        return hyd_error_set(err, st, "the daemon at %.100s is stopping",
+                             remote->target);
+    }
     /* gRPC puts its own words and the address again in front of the cause. */
     for (const char *c = strstr(err->text, ": "); c != NULL; c = strstr(c + 2, ": ")) {
         cause = c + 2;

@@ -27,6 +27,14 @@ done
 
 steps=${HYDRA_DEMO_STEPS:-5}
 files=${HYDRA_DEMO_FILES:-64} # sequences of a step
+for number in "HYDRA_DEMO_STEPS $steps" "HYDRA_DEMO_FILES $files"; do
+    case ${number#* } in
+    '' | 0* | *[!0-9]*)
+        echo "demo.sh: ${number% *} is '${number#* }'; must be a whole number, 1 or more" >&2
+        exit 2
+        ;;
+    esac
+done
 build=${HYDRA_DEMO_BUILD:-$root/build/demo}
 bin=${HYDRA_DEMO_BIN:-$build/bin} # programs that are built already
 tmp=$(mktemp -d)

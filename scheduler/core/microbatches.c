@@ -19,6 +19,7 @@
 static const double FACTOR[] = {1.0, 1.03, 1.08, 1.15, 1.25, 1.4, 1.6, 1.8, 2.1,
                                 2.5, 3.0,  3.5,  4.2,  5.0,  6.0, 8.0, 10.0};
 static const double LEAST_SHARE = 0.02;
+static const double NEARLY = 0.8;
 enum {
     N_FACTORS = sizeof FACTOR / sizeof FACTOR[0],
     /* Time follows the cells: beyond this many, M stays where cells hold something. */
@@ -210,6 +211,17 @@ static uint32_t count_seats(const double *giant, uint32_t n_giants, const double
     return n_seated;
 }
 
+/* How many of them are nearly as large as the largest. */
+static uint32_t count_largest(const double *giant, uint32_t n_giants)
+{
+    uint32_t n = 0;
+
+    while (n < n_giants && giant[n] >= NEARLY * giant[0]) {
+        n++;
+    }
+    return n;
+}
+
 struct profile_scratch {
     double *giant; /* [n] */
     uint32_t *row_end; /* [n] */
@@ -246,7 +258,7 @@ hyd_status hyd_microbatches_profile(const struct hyd_microbatches_in *in,
         st = hyd_ramp_share(in->ramps, &shape, arena, ret_share);
     }
     if (st == HYD_OK) {
-        if (!wish->plain) {
+        if (wish->kind != HYD_PROFILE_PLAIN) {
             n_rows =
                 giant_rows(in, wish->target_s, n / 2, scratch.giant, scratch.row_end);
         }
@@ -255,6 +267,9 @@ hyd_status hyd_microbatches_profile(const struct hyd_microbatches_in *in,
         }
         fit.giant = scratch.giant;
         fit.n_giants = count_seats(scratch.giant, n_rows, ret_share, n, scratch.item);
+        if (wish->kind == HYD_PROFILE_LARGEST) {
+            fit.n_giants = count_largest(scratch.giant, fit.n_giants);
+        }
         fit.room = scratch.room;
         find_room(in, fit.n_giants > 0 ? scratch.row_end[fit.n_giants - 1] : 0,
                   n - fit.n_giants, scratch.room);

@@ -48,11 +48,23 @@ HYD_MUST_CHECK hyd_status hyd_microbatches_list(const struct hyd_plan_input *in,
                                                 uint32_t *ret_n, uint32_t *ret_count,
                                                 struct hyd_error *err);
 
+/*
+ * What the ramp knows of giants: all of them, each alone in its place; only those nearly
+ * as large as the largest, the others being dense sequences that stand in the tent around
+ * it with others beside them; or none.
+ */
+enum hyd_profile_kind {
+    HYD_PROFILE_GIANTS,
+    HYD_PROFILE_LARGEST,
+    HYD_PROFILE_PLAIN,
+    HYD_PROFILE_KINDS
+};
+
 /* How much of T each position should carry, giants and fixed seconds of cells counted. */
 struct hyd_profile_wish {
     uint32_t n_microbatches;
     double target_s;
-    bool plain; /* a ramp that knows no giants */
+    enum hyd_profile_kind kind;
     uint32_t n_steps; /* see hyd_ramp_fit */
 };
 

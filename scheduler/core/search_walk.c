@@ -40,7 +40,7 @@ struct move {
     int theta;
     int fine;
     bool other_cells;
-    bool other_ramp;
+    int ramp;
 };
 
 static const struct move MOVE[] = {
@@ -50,10 +50,11 @@ static const struct move MOVE[] = {
     {.fine = 1},
     {.fine = -1},
     {.candidate = 1},
-    {.other_ramp = true},
+    {.ramp = 2},
     {.candidate = 2},
     {.candidate = -1},
     {.candidate = 3},
+    {.ramp = 1},
     {.theta = 1, .other_cells = true},
     {.theta = -1, .other_cells = true},
     {.theta = 2, .other_cells = true},
@@ -77,7 +78,7 @@ struct point {
     int candidate;
     int theta;
     enum kind kind;
-    bool plain; /* the ramp knows no giants */
+    int ramp; /* enum hyd_profile_kind */
 };
 
 struct walk {
@@ -88,46 +89,46 @@ struct walk {
     int n_candidates;
     bool may[N_KINDS];
     enum kind mixed; /* which comes first */
-    double *share[HYD_MAX_CANDIDATES][2]; /* profiles, plain or not */
-    bool has_share[HYD_MAX_CANDIDATES][2];
+    double *share[HYD_MAX_CANDIDATES][HYD_PROFILE_KINDS]; /* profiles */
+    bool has_share[HYD_MAX_CANDIDATES][HYD_PROFILE_KINDS];
     int open; /* candidate of the try; -1: none */
-    bool open_plain;
-    double step_s[HYD_MAX_CANDIDATES][N_THETAS][N_KINDS][2]; /* < 0: not tried */
+    int open_ramp;
+    double step_s[HYD_MAX_CANDIDATES][N_THETAS][N_KINDS]
+                 [HYD_PROFILE_KINDS]; /* < 0: not tried */
     uint32_t n_tries;
 };
 
 /* The profile of a candidate, made once. */
-static hyd_status find_share(struct walk *walk, int k, bool plain,
+static hyd_status find_share(struct walk *walk, int k, int ramp,
                              const double **ret_share)
 {
-    const size_t kind = plain ? 1 : 0;
     const struct hyd_profile_wish wish = {
         .n_microbatches = walk->candidate[k].n_microbatches,
         .target_s = walk->candidate[k].target_s,
-        .plain = plain,
+        .kind = (enum hyd_profile_kind)ramp,
         .n_steps = HYD_PROFILE_FINE,
     };
     uint32_t n_giants = 0;
     hyd_status st = HYD_OK;
 
-    if (!walk->has_share[k][kind]) {
+    if (!walk->has_share[k][ramp]) {
         st = hyd_microbatches_profile(walk->in, &wish, walk->search->arena,
-                                      walk->share[k][kind], &n_giants);
-        walk->has_share[k][kind] = st == HYD_OK;
+                                      walk->share[k][ramp], &n_giants);
+        walk->has_share[k][ramp] = st == HYD_OK;
     }
-    *ret_share = walk->share[k][kind];
+    *ret_share = walk->share[k][ramp];
     return st;
 }
 
-static hyd_status open_try(struct walk *walk, int k, bool plain)
+static hyd_status open_try(struct walk *walk, int k, int ramp)
 {
     const double *share = NULL;
     hyd_status st = HYD_OK;
 
     hyd_search_try_close(&walk->try);
     walk->open = k;
-    walk->open_plain = plain;
-    st = find_share(walk, k, plain, &share);
+    walk->open_ramp = ramp;
+    st = find_share(walk, k, ramp, &share);
     if (st == HYD_OK) {
         st = hyd_search_try_open(&walk->try, &walk->candidate[k], share);
     }
@@ -136,7 +137,7 @@ static hyd_status open_try(struct walk *walk, int k, bool plain)
 
 static double *step_of(struct walk *walk, struct point at)
 {
-    return &walk->step_s[at.candidate][at.theta][at.kind][at.plain ? 1 : 0];
+    return &walk->step_s[at.candidate][at.theta][at.kind][at.ramp];
 }
 
 static hyd_status probe(struct walk *walk, struct point at)
@@ -148,8 +149,8 @@ static hyd_status probe(struct walk *walk, struct point at)
     };
     hyd_status st = HYD_OK;
 
-    if (walk->open != at.candidate || walk->open_plain != at.plain) {
-        st = open_try(walk, at.candidate, at.plain);
+    if (walk->open != at.candidate || walk->open_ramp != at.ramp) {
+        st = open_try(walk, at.candidate, at.ramp);
     }
     walk->n_tries++;
     if (st == HYD_OK) {
@@ -158,14 +159,22 @@ static hyd_status probe(struct walk *walk, struct point at)
     return st;
 }
 
+/* Is the ramp another one than that of all giants? */
+static bool may_ramp(const struct walk *walk, struct point at)
+{
+    const uint32_t n_giants = walk->candidate[at.candidate].n_giants;
+
+    return at.ramp == HYD_PROFILE_GIANTS ||
+           n_giants > (at.ramp == HYD_PROFILE_LARGEST ? 1U : 0U);
+}
+
 /* May the walk go there, and has it not been there? */
 static bool is_open(struct walk *walk, struct point at)
 {
     return at.candidate >= 0 && at.candidate < walk->n_candidates && at.theta >= 0 &&
            at.theta < N_THETAS && at.kind < N_KINDS && walk->may[at.kind] &&
            walk->candidate[at.candidate].predicted_s < walk->search->step_s &&
-           (!at.plain || walk->candidate[at.candidate].n_giants > 0) &&
-           *step_of(walk, at) < 0.0;
+           may_ramp(walk, at) && *step_of(walk, at) < 0.0;
 }
 
 static struct point moved(const struct walk *walk, struct point at,
@@ -173,7 +182,7 @@ static struct point moved(const struct walk *walk, struct point at,
 {
     at.candidate += move->candidate;
     at.theta += move->theta;
-    at.plain = at.plain != move->other_ramp;
+    at.ramp = (at.ramp + move->ramp) % HYD_PROFILE_KINDS;
     if (move->other_cells) {
         at.kind = at.kind == EXCLUSIVE ? walk->mixed : EXCLUSIVE;
     } else if (move->fine != 0) {
@@ -265,7 +274,7 @@ static hyd_status set_candidates(struct walk *walk,
     walk->candidate = candidate;
     walk->n_candidates = count;
     for (int k = 0; k < count; k++) {
-        for (size_t kind = 0; kind < 2; kind++) {
+        for (size_t kind = 0; kind < HYD_PROFILE_KINDS; kind++) {
             walk->has_share[k][kind] = false;
             walk->share[k][kind] =
                 hyd_arena_take(walk->search->arena, candidate[k].n_microbatches,
@@ -275,11 +284,11 @@ static hyd_status set_candidates(struct walk *walk,
             }
         }
     }
-    for (size_t k = 0; k < HYD_MAX_CANDIDATES; k++) {
-        for (size_t theta = 0; theta < N_THETAS; theta++) {
-            for (size_t kind = 0; kind < 2 * (size_t)N_KINDS; kind++) {
-                walk->step_s[k][theta][kind / 2][kind % 2] = -1.0;
-            }
+    {
+        double *step_s = &walk->step_s[0][0][0][0];
+
+        for (size_t k = 0; k < sizeof walk->step_s / sizeof *step_s; k++) {
+            step_s[k] = -1.0;
         }
     }
     set_kinds(walk);
@@ -314,6 +323,11 @@ static hyd_status walk_candidates(struct walk *walk)
     }
     while (st == HYD_OK && moved && walk->search->step_s < DBL_MAX) {
         st = move_on(walk, most, &at, &moved);
+    }
+    if (st == HYD_OK && most > 1 && walk->search->step_s < DBL_MAX) {
+        /* One more than the effort: it is worth up to 2 % beside a giant. */
+        at.ramp = HYD_PROFILE_LARGEST;
+        st = is_open(walk, at) ? probe(walk, at) : HYD_OK;
     }
     hyd_search_try_close(&walk->try);
     walk->open = -1;

@@ -150,12 +150,13 @@ static void tensors_of_a_cell_lie_one_behind_the_other(void **state)
     uintptr_t end = 4096;
 
     (void)state;
-    for (size_t i = 0; i < sizeof tensor / sizeof *tensor; i++) {
+    for (size_t i = 0; i < sizeof tensor / sizeof tensor[0]; i++) {
         const bool kv = i == 1 || i == 2 || i > 5;
+        const size_t row = sizeof(uint16_t) * 24 * (kv ? 2 : 6);
         const uintptr_t at = (uintptr_t)tensor[i]->buf.at;
 
         assert_true(at >= end && at % 64 == 0);
-        assert_true(tensor[i]->buf.bytes >= 7 * (kv ? 2 : 6) * 24 * 2);
+        assert_true(tensor[i]->buf.bytes >= 7 * row);
         assert_int_equal(tensor[i]->buf.mem, HYD_MEM_CUDA);
         assert_int_equal(tensor[i]->row_stride_bytes, 0);
         end = at + tensor[i]->buf.bytes;

@@ -47,7 +47,7 @@
 enum {
     HYD_STEP_NODE_BYTES = 64,
     HYD_STEP_TRANSPORT_BYTES = 16,
-    HYD_STEP_REASON_BYTES = 192,
+    HYD_STEP_REASON_BYTES = 256,
     HYD_STEP_MAX_MISSING = 32, /* ranks that an agent names as out of its reach */
 };
 
@@ -201,6 +201,7 @@ struct hyd_step_agent {
     bool chosen;
     uint32_t next_first_rank;
     uint32_t n_broken; /* links */
+    bool cut_off; /* to blame for broken links */
 };
 
 struct hyd_step_record {

@@ -155,8 +155,8 @@ bool hyd_step_blame(struct hyd_step_machine *m, struct hyd_step_agent *agent,
     miss->n_shut++;
     miss->until_ms = m->now_ms + (m->config.pardon_ms << doublings);
     (void)snprintf(miss->reason, sizeof miss->reason,
-                   "node '%s' is shut out, it missed %u epochs: %.80s", miss->node,
-                   miss->n, reason);
+                   "node '%s' is shut out, it missed %u epoch%s: %.100s", miss->node,
+                   miss->n, miss->n == 1 ? "" : "s", reason);
     recall_all(m);
     up = hyd_step_push(m, HYD_STEP_UP_SHUT);
     up->n_ranks = hyd_step_wanted(m);
@@ -242,6 +242,7 @@ static void begin_links(struct hyd_step_machine *m)
         struct hyd_step_agent *agent = m->agent[m->order[i]];
 
         agent->chosen = agent->member && !agent->ready && agent->n_missing == 0;
+        agent->cut_off = false;
         for (uint32_t k = 0; k < agent->n_missing; k++) {
             agent->missing[k] = holder_of(m, agent->missing[k]);
         }
@@ -329,6 +330,7 @@ static uint32_t find_by_links(struct hyd_step_machine *m)
     }
     while (worst != NULL) {
         worst->chosen = true;
+        worst->cut_off = true;
         worst = worst_linked(m);
     }
     recall_all(m);

@@ -317,16 +317,31 @@ static uint32_t count_members(const struct hyd_step_machine *m)
     return n;
 }
 
-static void name_guilty(const char *node, uint32_t n_guilty, const char *reason,
-                        char ret_why[HYD_STEP_REASON_BYTES])
+/* What the step that waits is told. */
+static void name_guilty(const struct hyd_step_agent *agent, uint32_t n_guilty,
+                        const char *reason, char ret_why[HYD_STEP_REASON_BYTES])
 {
     if (n_guilty > 1) {
-        (void)snprintf(ret_why, HYD_STEP_REASON_BYTES, "node '%s' and %u more: %.90s",
-                       node, n_guilty - 1, reason);
+        (void)snprintf(ret_why, HYD_STEP_REASON_BYTES, "node '%s' and %u more: %.100s",
+                       agent->node, n_guilty - 1, reason);
     } else {
-        (void)snprintf(ret_why, HYD_STEP_REASON_BYTES, "node '%s': %.90s", node,
+        (void)snprintf(ret_why, HYD_STEP_REASON_BYTES, "node '%s': %.100s", agent->node,
                        reason);
     }
+}
+
+static void say_missed(const struct hyd_step_machine *m,
+                       const struct hyd_step_agent *agent,
+                       char ret_reason[HYD_STEP_REASON_BYTES])
+{
+    const bool addresses = m->phase == HYD_EPOCH_ADDRESSES;
+
+    (void)snprintf(
+        ret_reason, HYD_STEP_REASON_BYTES, "no %s of epoch %u within %llu ms%s",
+        addresses ? "address" : "ready", m->epoch,
+        (unsigned long long)(addresses ? m->config.address_ms : m->config.connect_ms),
+        !addresses && agent->cut_off ? ", it and its peers do not reach each other"
+                                     : "");
 }
 
 /* Throw out agents that missed the deadline of the epoch's phase. */
@@ -341,26 +356,23 @@ static void check_phase(struct hyd_step_machine *m, uint64_t now_ms)
     if (!hyd_step_forming(m) || now_ms < m->phase_deadline_ms) {
         return;
     }
-    (void)snprintf(reason, sizeof reason, "no %s of epoch %u within %llu ms",
-                   m->phase == HYD_EPOCH_ADDRESSES ? "address" : "ready", m->epoch,
-                   (unsigned long long)(m->phase == HYD_EPOCH_ADDRESSES
-                                            ? m->config.address_ms
-                                            : m->config.connect_ms));
     n_guilty = hyd_step_find_guilty(m);
     if (2 * n_guilty > n_members) {
         hyd_step_suspect_all(m);
     }
-    hyd_step_break_epoch(m);
     for (uint32_t slot = 0; slot < m->n_slots; slot++) {
         struct hyd_step_agent *agent = m->agent[slot];
 
         if (agent == NULL || !agent->chosen) {
             continue;
         }
-        name_guilty(agent->node, n_guilty, reason, why);
+        say_missed(m, agent, reason);
+        name_guilty(agent, n_guilty, reason, why);
         shut = (2 * n_guilty <= n_members && hyd_step_blame(m, agent, reason)) || shut;
+        agent->member = false; /* its loss has been judged */
         drop(m, slot, HYD_STEP_UP_DROP, reason);
     }
+    hyd_step_break_epoch(m);
     if (!shut) {
         hyd_step_missed_epoch(m, why);
     }

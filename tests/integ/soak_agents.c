@@ -22,6 +22,7 @@
 enum {
     N_AGENTS = 4, /* of two ranks each; the first is left alone */
     N_RANKS = 2 * N_AGENTS,
+    LEAST_RANKS = 4,
     MAX_SEQS = 24,
     SHORT_S = 25,
     LONG_S = 600,
@@ -99,6 +100,8 @@ static void open_job(struct soak *soak)
     job.pool.ranks_per_node = 4;
     job.limits.cap_tokens = 160;
     job.policy.policy = (char *)(uintptr_t) "hydra";
+    /* The longest sequence needs three ranks: with fewer a step waits for more. */
+    job.spec.min_ranks = LEAST_RANKS;
     job_request_open(&job, &soak->rig);
 }
 
@@ -314,8 +317,10 @@ static void run_steps(struct soak *soak, struct hyd_rng *rng, uint64_t *number,
 static void set_up(struct soak *soak)
 {
     static const char *const args[] = {
-        "--agents-heartbeat", "200ms", "--agents-lost",     "1s",
-        "--step-deadline",    "10s",   "--step-replan=yes", NULL};
+        "--agents-heartbeat", "200ms", "--agents-lost", "1s", "--step-deadline", "10s",
+        "--step-replan=yes",
+        /* Who is killed three times before it is ready comes back soon. */
+        "--agents-pardon", "2s", NULL};
 
     hyd_spawn_init(&soak->spawn);
     daemon_rig_start(&soak->rig, args);

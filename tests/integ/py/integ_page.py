@@ -75,7 +75,8 @@ def headers(site):
         status, _, body = site.get(path, request.encode())
         check("the documented request of %s is understood" % path, status == 200 or
               (status == 404 and json.loads(body)["field"] == "job"), (status, body))
-    for method in ("CloseJob", "OpenJob", "SubmitStep", "DrainNode", "SetCostModel"):
+    for method in ("CloseJob", "OpenJob", "SubmitStep", "DrainNode", "ReadmitNode",
+                   "SetCostModel"):
         check(method + " cannot be asked for", site.get("/api/" + method, b"{}")[0] == 404)
 
 

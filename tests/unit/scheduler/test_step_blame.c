@@ -186,7 +186,8 @@ static void blame_falls_on_the_node_that_nobody_reaches(void **state)
         step_rig_pass(&f.rig, 1000);
     }
     step_rig_tick(&f.rig, 0);
-    assert_string_equal(f.rig.said, "drop 1 (no ready of epoch 1 within 30000 ms); ");
+    assert_string_equal(f.rig.said, "drop 1 (no ready of epoch 1 within 30000 ms, it "
+                                    "and its peers do not reach each other); ");
     assert_int_equal(hyd_step_n_agents(f.rig.m), 3);
     step_rig_stop(&f.rig);
 }

@@ -166,6 +166,10 @@ static hyd_status check_nodes(struct proof *p, uint32_t m, uint32_t g)
         /* The first of the block says which node; below it wraps to a large number. */
         const uint32_t node_first = rank[k] - rank[k] % node;
 
+        if (p->is_block && rank[k + group->u - 1] - node_first < node) {
+            continue; /* the others are between */
+        }
+
         for (uint32_t j = k + 1; j < k + group->u; j++) {
             if (rank[j] - node_first >= node) {
                 return hyd_error_field(
@@ -192,7 +196,8 @@ static hyd_status check_ranks(struct proof *p, uint32_t m, uint32_t g)
                                m);
     }
     rank = p->plan->rank + group->first_rank;
-    p->is_block = rank[group->n_ranks - 1] < p->plan->n_ranks &&
+    p->is_block = rank[0] < p->plan->n_ranks &&
+                  rank[group->n_ranks - 1] < p->plan->n_ranks &&
                   is_consecutive(rank, group->n_ranks);
     if (!p->is_block) {
         st = check_members(p, m, g);
@@ -209,8 +214,10 @@ static void add_tokens(struct proof *p, const struct hyd_plan_group *group,
     const uint32_t *rank = p->plan->rank + group->first_rank;
 
     if (p->is_block) {
+        double *cell = p->tokens + rank[0];
+
         for (uint32_t k = 0; k < group->n_ranks; k++) {
-            p->tokens[rank[0] + k] += tokens;
+            cell[k] += tokens;
         }
         return;
     }

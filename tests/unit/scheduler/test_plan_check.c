@@ -127,6 +127,32 @@ static void plan_check_refuses_wrong_ranks(void **state)
     refuse(&s, "microbatch 0: u 2 times r 1 is not 4 ranks");
 }
 
+/* Consecutive ranks are looked at by their ends. */
+static void plan_check_refuses_wrong_blocks_of_ranks(void **state)
+{
+    struct sample s;
+
+    (void)state;
+    make(&s);
+    s.rank[4] = 3;
+    s.rank[5] = 4;
+    refuse(&s, "microbatch 1: rank 4, the pool has 4");
+    make(&s);
+    s.rank[4] = UINT32_MAX; /* one below 0 */
+    s.rank[5] = 0;
+    refuse(&s, "microbatch 1: rank 4294967295, the pool has 4");
+    make(&s);
+    s.rank[4] = 1;
+    s.rank[5] = 2;
+    s.group[1].u = 2;
+    s.group[1].r = 1;
+    refuse(&s, "microbatch 1: ranks 1 and 2 share heads across nodes");
+    make(&s);
+    s.rank[4] = 1;
+    s.rank[5] = 2;
+    assert_int_equal(verdict(&s), HYD_OK);
+}
+
 static void plan_check_refuses_degrees_beyond_limits_and_heads(void **state)
 {
     struct sample s;
@@ -247,6 +273,7 @@ int main(void)
         cmocka_unit_test(plan_check_accepts_a_right_plan),
         cmocka_unit_test(plan_check_refuses_wrong_ids),
         cmocka_unit_test(plan_check_refuses_wrong_ranks),
+        cmocka_unit_test(plan_check_refuses_wrong_blocks_of_ranks),
         cmocka_unit_test(plan_check_refuses_degrees_beyond_limits_and_heads),
         cmocka_unit_test(plan_check_refuses_cells_over_the_cap),
         cmocka_unit_test(plan_check_refuses_a_wrong_frame),

@@ -65,10 +65,32 @@ void hyd_heap_init(struct hyd_heap *heap, struct hyd_heap_item *item, size_t n_i
     hyd_heap_settle(heap);
 }
 
+/* Most subtrees are small: down only as far as it belongs. */
+static void sift_short(struct hyd_heap *heap, size_t at)
+{
+    struct hyd_heap_item *item = heap->item;
+    const struct hyd_heap_item moving = item[at];
+    const wide rank = rank_of(&moving);
+    size_t child = 2 * at + 1;
+
+    while (child < heap->n_items) {
+        if (child + 1 < heap->n_items) {
+            child += rank_of(&item[child + 1]) < rank_of(&item[child]);
+        }
+        if (rank <= rank_of(&item[child])) {
+            break;
+        }
+        item[at] = item[child];
+        at = child;
+        child = 2 * at + 1;
+    }
+    item[at] = moving;
+}
+
 void hyd_heap_settle(struct hyd_heap *heap)
 {
     for (size_t at = heap->n_items / 2; at-- > 0;) {
-        sift_down(heap, at);
+        sift_short(heap, at);
     }
 }
 

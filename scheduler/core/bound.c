@@ -146,12 +146,15 @@ static hyd_status make_runs(struct hyd_bound_work *b)
 }
 
 /* Least area and least time of a run over all degrees. */
-static void measure_run(const struct hyd_bound_work *b, struct hyd_bound_run *run)
+static void measure_run(const struct hyd_bound_work *b, struct hyd_bound_run *run,
+                        double *ret_time_s)
 {
+    run->time_s = ret_time_s;
     for (uint32_t k = 0; k < b->n_degrees; k++) {
         const double time_s = hyd_bound_time_at(b, k, run);
         const double area_s = time_s * b->degree[k];
 
+        run->time_s[k] = time_s;
         run->least_s = time_s < run->least_s ? time_s : run->least_s;
         if (area_s < run->area_s) {
             run->area_s = area_s;
@@ -160,10 +163,15 @@ static void measure_run(const struct hyd_bound_work *b, struct hyd_bound_run *ru
     }
 }
 
-static void measure_runs(struct hyd_bound_work *b)
+static hyd_status measure_runs(struct hyd_bound_work *b)
 {
     const bool on_one = b->degree[0] == 1 && b->one_rank_is_least;
+    double *time_s =
+        hyd_arena_take(b->arena, (size_t)b->n_runs * b->n_degrees, sizeof *time_s);
 
+    if (time_s == NULL) {
+        return HYD_ERR_NO_MEMORY;
+    }
     for (uint32_t i = b->n_runs; i-- > 0;) {
         struct hyd_bound_run *run = &b->run[i];
         const double one_s = on_one ? hyd_bound_time_at(b, 0, run) : (double)HUGE_VAL;
@@ -173,7 +181,7 @@ static void measure_runs(struct hyd_bound_work *b)
         run->widest_s = one_s;
         /* Longest first: most of the others are below its time on one rank already. */
         if (one_s > b->longest_s) {
-            measure_run(b, run);
+            measure_run(b, run, time_s + (size_t)i * b->n_degrees);
             if (run->least_s > b->longest_s) {
                 b->longest_s = run->least_s;
                 b->giant = run;
@@ -181,6 +189,7 @@ static void measure_runs(struct hyd_bound_work *b)
         }
         b->area_s += run->n_seqs * run->area_s;
     }
+    return HYD_OK;
 }
 
 static bool rate_rises(const struct hyd_cost *cost)
@@ -219,7 +228,9 @@ static hyd_status measure(struct hyd_bound_work *b, const struct hyd_plan *plan,
         if (b->n_runs > MANY_RUNS) {
             coarsen_runs(b);
         }
-        measure_runs(b);
+        st = measure_runs(b);
+    }
+    if (st == HYD_OK) {
         st = hyd_bound_hottest_cell(b, ret_hottest_s);
     }
     return st;

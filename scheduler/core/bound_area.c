@@ -69,9 +69,12 @@ static hyd_status take_split(struct hyd_bound_work *b, double low_s,
         return HYD_ERR_NO_MEMORY;
     }
     for (uint32_t i = 0; i < split.n; i++) {
+        const struct hyd_bound_run *run = &split.run[i];
+        double *time_s = split.time_s + (size_t)i * b->n_degrees;
+
         for (uint32_t k = 0; k < b->n_degrees; k++) {
-            split.time_s[(size_t)i * b->n_degrees + k] =
-                hyd_bound_time_at(b, k, &split.run[i]);
+            time_s[k] =
+                run->time_s != NULL ? run->time_s[k] : hyd_bound_time_at(b, k, run);
         }
     }
     *ret_split = split;

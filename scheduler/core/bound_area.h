@@ -25,6 +25,7 @@ struct hyd_bound_run {
     double area_s; /* least d * t */
     double least_s; /* least t */
     double widest_s; /* t at the degree of least area */
+    double *time_s; /* [n_degrees], or NULL: not worked out */
 };
 
 /* What the sequences need when no shard may take longer than this. */

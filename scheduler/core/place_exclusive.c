@@ -339,16 +339,22 @@ static uint32_t level_of(const struct hyd_tiles *x, uint32_t row)
 static hyd_status place_all(struct hyd_tiles *x, const uint32_t *run_order)
 {
     const struct hyd_seqs *seqs = x->in->seqs;
+    uint32_t row = x->in->table->n_rows; /* of the last run */
+    uint32_t level = 0;
 
     for (uint32_t i = 0; i < seqs->n_runs; i++) {
         const uint32_t run = run_order[i];
         struct want want = {
             .run = run,
-            .level = level_of(x, x->in->row[run]),
             .tokens = seqs->tokens[run],
             .work_s = seqs->work_s[run],
         };
 
+        if (x->in->row[run] != row) {
+            row = x->in->row[run];
+            level = level_of(x, row);
+        }
+        want.level = level;
         if (want.level == 0 && !x->singles) {
             open_singles(x);
         }

@@ -92,7 +92,7 @@ static void run_scattered(const struct chunk *chunk, const struct hyd_sim_group 
 }
 
 /* Most groups are small: no vector loop, whose start would cost more than it saves. */
-static void set_all(double *row, uint32_t n, double end_s)
+static inline void set_all(double *row, uint32_t n, double end_s)
 {
     if ((n & 1U) != 0) {
         row[--n] = end_s;

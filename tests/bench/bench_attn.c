@@ -258,7 +258,8 @@ static void report_end(const struct bench *b)
 
 static int bench_card(const struct hyd_bench_args *args)
 {
-    const struct hyd_compute_config config = {.device = 0};
+    const struct hyd_compute_config config = {
+        .device = 0, .fused = hyd_bench_has_word(args, "cudnn") ? "cudnn" : "off"};
     const struct hyd_compute_ops *ops = NULL;
     struct hyd_compute *dev = NULL;
     struct hyd_error err = {0};

@@ -14,7 +14,7 @@
 #include "common/base/banned.h"
 
 enum {
-    N_BUFS = 10,
+    N_BUFS = 11,
     HEADS = 32,
     KV_HEADS = 8,
     FILL_TOKENS = 32768,
@@ -25,7 +25,8 @@ enum {
     BLOCK = 1 << 20 /* elements of random data, repeated */
 };
 
-static const double ROW_S = 3.0; /* forward and backward of a row, each */
+static const double ROW_S = 1.5; /* forward and backward of a row, each */
+static const double LONG_S = 0.2;
 static const double LIMIT[2][2] = {{1e-5, 1e-5}, {1e-2, 2e-2}}; /* dtype, pass */
 static const uint32_t lengths[] = {1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072};
 static const uint32_t sizes[] = {64, 80, 96, 128, 192, 256};
@@ -42,7 +43,7 @@ struct batch {
     struct hyd_attn_shape shape;
     uint32_t tokens, n_seqs;
     struct hyd_attn_unit unit[MAX_SEQS];
-    struct hyd_buf q, k, v, dout, o, lse, delta, dq, dk, dv;
+    struct hyd_buf q, k, v, dout, o, lse, delta, dq, dk, dv, scratch;
 };
 
 static double flop(const struct batch *batch)
@@ -69,10 +70,13 @@ static hyd_status fill(const struct bench *b, struct hyd_buf buf)
 
 static void batch_close(const struct bench *b, struct batch *batch)
 {
-    struct hyd_buf *const all[N_BUFS] = {
-        &batch->q,   &batch->k,     &batch->v,  &batch->dout, &batch->o,
-        &batch->lse, &batch->delta, &batch->dq, &batch->dk,   &batch->dv};
+    const struct hyd_buf none = {.mem = b->ops->mem};
+    struct hyd_buf *const all[N_BUFS] = {&batch->q,     &batch->k,      &batch->v,
+                                         &batch->dout,  &batch->o,      &batch->lse,
+                                         &batch->delta, &batch->dq,     &batch->dk,
+                                         &batch->dv,    &batch->scratch};
 
+    (void)b->ops->set_scratch(b->dev, none);
     for (size_t i = 0; i < N_BUFS; i++) {
         b->ops->mem_free(b->dev, all[i]);
     }
@@ -85,24 +89,34 @@ static hyd_status batch_open(const struct bench *b, struct batch *batch)
         struct hyd_buf *buf;
         size_t bytes;
         bool random;
-    } item[N_BUFS] = {{&batch->q, rows * HEADS * d * 2, true},
-                      {&batch->k, rows * KV_HEADS * d * 2, true},
-                      {&batch->v, rows * KV_HEADS * d * 2, true},
-                      {&batch->dout, rows * HEADS * d * 2, true},
-                      {&batch->o, rows * HEADS * d * 4, false},
-                      {&batch->lse, rows * HEADS * 4, false},
-                      {&batch->delta, rows * HEADS * 4, false},
-                      {&batch->dq, rows * HEADS * d * 4, false},
-                      {&batch->dk, rows * KV_HEADS * d * 4, false},
-                      {&batch->dv, rows * KV_HEADS * d * 4, false}};
+    } item[N_BUFS] = {
+        {&batch->q, rows * HEADS * d * 2, true},
+        {&batch->k, rows * KV_HEADS * d * 2, true},
+        {&batch->v, rows * KV_HEADS * d * 2, true},
+        {&batch->dout, rows * HEADS * d * 2, true},
+        {&batch->o, rows * HEADS * d * 4, false},
+        {&batch->lse, rows * HEADS * 4, false},
+        {&batch->delta, rows * HEADS * 4, false},
+        {&batch->dq, rows * HEADS * d * 4, false},
+        {&batch->dk, rows * KV_HEADS * d * 4, false},
+        {&batch->dv, rows * KV_HEADS * d * 4, false},
+        {&batch->scratch,
+         b->ops->scratch_bytes(b->dev, &batch->shape, batch->tokens, batch->tokens),
+         false}};
     hyd_status st = b->ops->supports(b->dev, &batch->shape, NULL);
 
     for (size_t i = 0; i < N_BUFS && st == HYD_OK; i++) {
+        if (item[i].bytes == 0) {
+            continue; /* no scratch without a library */
+        }
         st = b->ops->mem_alloc(b->dev, item[i].bytes, item[i].buf);
         if (st == HYD_OK) {
             st = item[i].random ? fill(b, *item[i].buf)
                                 : b->ops->zero(b->dev, *item[i].buf);
         }
+    }
+    if (st == HYD_OK && batch->scratch.at != NULL) {
+        st = b->ops->set_scratch(b->dev, batch->scratch);
     }
     for (uint32_t s = 0; s < batch->n_seqs; s++) {
         batch->unit[s] = (struct hyd_attn_unit){
@@ -158,8 +172,13 @@ static bool time_pass(const struct bench *b, const struct batch *batch, bool bac
     size_t n = 0;
 
     for (int i = 0; i < (b->args->check ? 0 : WARM_UP); i++) {
-        if (pass_s(b, batch, backward) < 0.0) {
+        const double warm_s = pass_s(b, batch, backward);
+
+        if (warm_s < 0.0) {
             return false;
+        }
+        if (warm_s > LONG_S) {
+            break; /* warm after one */
         }
     }
     while (n < REPEATS && (n < MIN_REPEATS || all_s < ROW_S)) {
@@ -296,7 +315,7 @@ static bool run_all(const struct bench *b)
     uint32_t tokens[16];
     uint32_t d = 128;
     const size_t n = choose(b->args, tokens, sizeof tokens / sizeof *tokens, &d);
-    bool ok = check_kernels(b, d);
+    bool ok = hyd_bench_has_word(b->args, "unchecked") || check_kernels(b, d);
 
     for (size_t i = 0; i < 2 * n && ok; i++) {
         ok = bench_row(b, d, tokens[i / 2], i % 2 == 0 ? HYD_SEE_CAUSAL : HYD_SEE_FULL);

@@ -2,6 +2,7 @@
 #include "tests/conform/attn_drive.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/lib/test.h"
@@ -23,7 +24,6 @@ static struct hyd_buf lend_scratch(const struct device *on, const struct attn_ca
     const size_t bytes =
         on->ops->scratch_bytes(on->dev, &c->shape, c->q_rows, c->kv_rows);
 
-    assert_int_equal(on->ops->supports(on->dev, &c->shape, NULL), HYD_OK);
     if (bytes != 0) {
         assert_int_equal(on->ops->mem_alloc(on->dev, bytes, &scratch), HYD_OK);
     }
@@ -207,11 +207,28 @@ static void check_backward(const struct device *on, const struct attn_case *c)
     guarded_release(&delta);
 }
 
+/* A card may lack the shared memory that a head size needs; the CPU lacks nothing. */
+static bool runs_on(const struct device *on, const struct attn_case *c)
+{
+    struct hyd_error err = {.text = ""};
+    const hyd_status st = on->ops->supports(on->dev, &c->shape, &err);
+
+    if (st == HYD_ERR_UNSUPPORTED && on->ops->mem != HYD_MEM_HOST) {
+        printf("SKIPPED: %s on %s: %s\n", c->name, on->ops->describe(on->dev),
+               err.text);
+        return false;
+    }
+    assert_int_equal(st, HYD_OK);
+    return true;
+}
+
 static void check_on_all(const struct devices *on, const struct attn_case *c)
 {
     for (size_t i = 0; i < on->n; i++) {
-        check_forward(&on->device[i], c);
-        check_backward(&on->device[i], c);
+        if (runs_on(&on->device[i], c)) {
+            check_forward(&on->device[i], c);
+            check_backward(&on->device[i], c);
+        }
     }
 }
 

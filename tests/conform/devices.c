@@ -7,10 +7,20 @@
 
 #include "common/base/check.h"
 
+static void say(void *ctx, const char *line)
+{
+    (void)ctx;
+    printf("device says: %s\n", line);
+}
+
 static void open_one(struct devices *devices, const struct hyd_compute_ops *ops,
                      const char *isa, uint32_t n_threads)
 {
-    const struct hyd_compute_config config = {.n_threads = n_threads, .isa = isa};
+    /* For deploy/gpu-check.sh: a library's kernels where a device has them. */
+    const struct hyd_compute_config config = {.n_threads = n_threads,
+                                              .isa = isa,
+                                              .fused = getenv("HYDRA_TEST_FUSED"),
+                                              .say = say};
     struct device *to = &devices->device[devices->n];
     struct hyd_error err = {0};
     hyd_status st;

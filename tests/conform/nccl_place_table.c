@@ -72,7 +72,7 @@ static void prepare_sharing(uint32_t rank)
     (void)snprintf(text, sizeof text, "hydra-rank-%u", rank);
     (void)setenv("NCCL_HOSTID", text, 1);
     (void)setenv("NCCL_SOCKET_IFNAME", "lo", 0);
-    (void)setenv("NCCL_IB_DISABLE", "1", 0);
+    (void)setenv("NCCL_NET", "Socket", 0);
 }
 
 bool nccl_place_find(struct nccl_place *ret_place)

@@ -8,8 +8,8 @@
 # or ran out of time; 2: wrong usage; 77: no card here, nothing was run.
 #
 # From the environment: HYDRA_GPU_CHECK_BIN=DIR takes programs that are built already;
-# HYDRA_GPU_CHECK_LIMIT_S=S one limit for every part; HYDRA_GPU_CHECK_CARD=NAME,
-# HYDRA_GPU_CHECK_AGENTS, _RANKS (of an agent), _LENGTHS, _CAP, _STEPS replace what is found
+# HYDRA_GPU_CHECK_LIMIT_S=S one limit for every part, _BUDGET_S for all together;
+# HYDRA_GPU_CHECK_CARD=NAME, HYDRA_GPU_CHECK_AGENTS, _RANKS (of an agent), _LENGTHS, _CAP, _STEPS replace what is found
 # on the machine or usual.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -39,6 +39,9 @@ while [ $# -gt 0 ]; do
         ;;
     --run-part) # by this script itself: the part that the limit is around
         HYDRA_GPU_CHECK_OUT=${HYDRA_GPU_CHECK_OUT:?}
+        # Not before what runs here has ended: a program that does not listen would outlive
+        # the limit, since timeout kills a group only while its first process is there.
+        trap 'exit 143' TERM
         "gpu_part_$2"
         exit
         ;;
@@ -68,14 +71,15 @@ export HYDRA_GPU_CHECK_OUT="$out"
 : > "$out/parts.jsonl"
 rm -f "$out"/*.data.json "$out/gpu-check.json" "$out/gpu-check.txt"
 start_s=$(date +%s)
-budget_s=470
+budget_s=${HYDRA_GPU_CHECK_BUDGET_S:-$gpu_budget_s}
+driver=$(gpu_query driver_version)
 
 # One JSON document of what is known by now; written beside and moved, so that there is a
 # whole one at any time.
 write_json() {
     {
         printf '{"card": "%s",\n "driver": "%s",\n "machine": "%s",\n "started": "%s",\n "seconds": %s,\n "complete": %s,\n "parts": [' \
-            "$(gpu_text "$card")" "$(gpu_text "$(gpu_query driver_version)")" \
+            "$(gpu_text "$card")" "$(gpu_text "$driver")" \
             "$(gpu_text "$(gpu_machine)")" "$(date -u -d "@$start_s" +%Y-%m-%dT%H:%M:%SZ)" \
             "$(($(date +%s) - start_s))" "$1"
         comma=
@@ -155,7 +159,7 @@ for part in $parts; do
 done
 write_json true
 {
-    echo "GPU check, $card, driver $(gpu_query driver_version), $(gpu_machine)"
+    echo "GPU check, $card, driver $driver, $(gpu_machine)"
     printf '%-12s %-8s %8s  %s\n' part result seconds note
     while IFS="$(printf '\t')" read -r name result seconds _ why; do
         printf '%-12s %-8s %8s  %s\n' "$name" "$result" "$seconds" "$why"

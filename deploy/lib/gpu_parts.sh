@@ -7,34 +7,50 @@
 # in steps, so that what is there when it is killed is whole. It returns 0, 77 behind a line
 # "SKIPPED: why", or its last line says what is wrong.
 
-gpu_all_parts="build conformance sanitizer sharing agents order timings steps"
+gpu_all_parts="build conformance sanitizer sharing agents order timings steps cudnn"
 
-# Seconds; together less than eight minutes.
+# Seconds; together less than eight minutes, also when the last one has to be killed.
+gpu_budget_s=470
 gpu_limit_s() {
     case $1 in
-    build) echo 150 ;;
+    build) echo 130 ;;
     conformance) echo 50 ;;
     sanitizer) echo 50 ;;
     sharing) echo 40 ;;
     agents) echo 40 ;;
     order) echo 20 ;;
-    timings) echo 90 ;;
-    steps) echo 30 ;;
+    timings) echo 75 ;;
+    steps) echo 25 ;;
+    cudnn) echo 40 ;;
     esac
 }
 
 gpu_build=${HYDRA_GPU_CHECK_BUILD:-$root/build/gpu-check}
 gpu_bin=${HYDRA_GPU_CHECK_BIN:-}
 
-# FIELD: of the first card; empty where there is none.
-gpu_query() {
+# FIELD: of the cards, a line each; empty where there is none, or where the driver hangs.
+gpu_query_all() {
     command -v nvidia-smi > /dev/null 2>&1 || return 0
-    nvidia-smi --query-gpu="$1" --format=csv,noheader 2> /dev/null | head -n 1 | grep -v '^No devices' || true
+    timeout -k 1 "${HYDRA_GPU_CHECK_QUERY_S:-20}" nvidia-smi --query-gpu="$1" \
+        --format=csv,noheader 2> /dev/null | grep -v '^No devices' || true
+}
+
+gpu_query() {
+    gpu_query_all "$1" | head -n 1
 }
 
 gpu_cards() {
     command -v nvidia-smi > /dev/null 2>&1 || { echo 1; return 0; }
-    nvidia-smi --query-gpu=name --format=csv,noheader 2> /dev/null | grep -c . || true
+    gpu_query_all name | grep -c . || true
+}
+
+# The kernels that this card loads, and nothing else: half of what a build for all takes.
+gpu_arch() {
+    case $(gpu_query compute_cap) in
+    8.*) echo 80 ;;
+    9.*) echo 90 ;;
+    *) echo '80;90' ;;
+    esac
 }
 
 gpu_machine() {
@@ -69,28 +85,34 @@ gpu_part_build() {
     fi
     # shellcheck disable=SC2086  # the launcher is one word or none
     cmake -S "$root" -B "$gpu_build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DHYDRA_GPU=ON \
-        $launcher || { echo "configuring failed"; return 1; }
+        -DHYDRA_CUDA_ARCH="$(gpu_arch)" $launcher || { echo "configuring failed"; return 1; }
     ninja -C "$gpu_build" -j "$(nproc)" hydra-schedd hydra-worker hydractl hydra-bench \
         conform_compute conform_compute_ops conform_nccl gpu_order ||
         { echo "the build failed"; return 1; }
 }
 
-# Every case of the compute table's tests on the card, against attention in double and
-# against the CPU's kernels.
+# NAME: a program of the compute table's tests, on the card alone.
+gpu_conform() {
+    program=$(gpu_program "$1") || return
+    text=$HYDRA_GPU_CHECK_OUT/$1.txt
+    HYDRA_TEST_COMPUTE=cuda "$program" > "$text" 2>&1 || {
+        cat "$text"
+        echo "$1 failed"
+        return 1
+    }
+    cat "$text"
+    # A skip that nobody sees would look like a pass.
+    grep -q '^compute cuda ' "$text" || {
+        echo "$1 left the card out: $(grep '^SKIPPED' "$text" | tail -n 1)"
+        return 1
+    }
+}
+
+# Every case of the compute table's tests on the card, against attention in double, to which
+# the CPU's kernels are held, too.
 gpu_part_conformance() {
     for name in conform_compute_ops conform_compute; do
-        program=$(gpu_program $name) || return
-        HYDRA_TEST_COMPUTE=cuda "$program" > "$HYDRA_GPU_CHECK_OUT/$name.txt" 2>&1 || {
-            cat "$HYDRA_GPU_CHECK_OUT/$name.txt"
-            echo "$name failed"
-            return 1
-        }
-        cat "$HYDRA_GPU_CHECK_OUT/$name.txt"
-        # A skip that nobody sees would look like a pass.
-        grep -q '^compute cuda ' "$HYDRA_GPU_CHECK_OUT/$name.txt" || {
-            echo "$name left the card out: $(grep '^SKIPPED' "$HYDRA_GPU_CHECK_OUT/$name.txt" | tail -n 1)"
-            return 1
-        }
+        gpu_conform $name || return
     done
 }
 
@@ -117,7 +139,8 @@ gpu_part_sharing() {
 
 # A scheduler, agents of one rank each that say they are machines of their own, a job, steps.
 # Set before: fleet_heads, fleet_kv_heads, fleet_d, fleet_verify, fleet_cap, fleet_steps,
-# fleet_part, and the lengths on the standard input. Prints what was predicted and measured.
+# fleet_part, fleet_options of an agent, and the lengths on the standard input. Prints what
+# was predicted and measured.
 gpu_fleet() {
     for name in hydra-schedd hydra-worker hydractl; do
         gpu_program $name > /dev/null || return
@@ -167,7 +190,7 @@ gpu_fleet() {
         "$ctl" report gpu --json > "$fleet/report.json"
         mv "$fleet/report.json" "$HYDRA_GPU_CHECK_OUT/$fleet_part.data.json"
     done
-    grep -h 'device open' "$fleet"/worker-*.log || true
+    grep -h 'device open\|device says' "$fleet"/worker-*.log || true
     [ "$cards" -ge "$agents" ] ||
         echo "$agents agents share $cards card(s), over sockets: times and exposed bytes say nothing about a network"
     "$ctl" report gpu
@@ -182,10 +205,12 @@ gpu_fleet_agents() {
         if [ "$ranks" -gt 1 ]; then
             visible=$(seq -s , 0 $((ranks - 1)))
         fi
+        # shellcheck disable=SC2086  # options are words
         env CUDA_VISIBLE_DEVICES="$visible" NCCL_HOSTID="hydra-agent-$n" \
-            NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME:-lo}" NCCL_LAUNCH_ORDER_IMPLICIT=1 \
+            NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME:-lo}" NCCL_NET="${NCCL_NET:-Socket}" \
+            NCCL_LAUNCH_ORDER_IMPLICIT=1 \
             "$(gpu_program hydra-worker)" --job gpu --node "node-$n" --ranks "$ranks" \
-            --compute cuda --transport nccl > "$fleet/worker-$n.log" 2>&1 &
+            --compute cuda --transport nccl $fleet_options > "$fleet/worker-$n.log" 2>&1 &
         pids="$pids $!"
         n=$((n + 1))
     done
@@ -202,7 +227,7 @@ gpu_fleet_stop() {
 
 # The whole product: every result of two steps is checked.
 gpu_part_agents() {
-    fleet_part=agents fleet_heads=8 fleet_kv_heads=2 fleet_d=64
+    fleet_part=agents fleet_options='' fleet_heads=8 fleet_kv_heads=2 fleet_d=64
     fleet_verify=full fleet_cap=${HYDRA_GPU_CHECK_CAP:-1800}
     fleet_steps=${HYDRA_GPU_CHECK_STEPS:-2}
     # shellcheck disable=SC2086  # lengths are words
@@ -211,7 +236,7 @@ gpu_part_agents() {
 
 # A step of a plan at size; nothing is checked, so that only it is measured.
 gpu_part_steps() {
-    fleet_part=steps fleet_heads=32 fleet_kv_heads=8 fleet_d=128
+    fleet_part=steps fleet_options='' fleet_heads=32 fleet_kv_heads=8 fleet_d=128
     fleet_verify=off fleet_cap=${HYDRA_GPU_CHECK_CAP:-24576}
     fleet_steps=${HYDRA_GPU_CHECK_STEPS:-3}
     # shellcheck disable=SC2086  # lengths are words
@@ -232,17 +257,62 @@ gpu_part_timings() {
     here_out=$HYDRA_GPU_CHECK_OUT
     comma=
     : > "$here_out/timings.rows"
+    unchecked=
     for tokens in 8192 131072 1024 32768 2048 4096 16384 65536; do
-        timeout 40 "$program" attn cuda $tokens --json > "$here_out/timings.one" || {
+        # Checked against double before the first is timed.
+        # shellcheck disable=SC2086  # a word or none
+        timeout 40 "$program" attn cuda $tokens $unchecked --json > "$here_out/timings.one" || {
             echo "hydra-bench attn cuda $tokens failed"
             return 1
         }
         { printf '%s' "$comma"; cat "$here_out/timings.one"; } >> "$here_out/timings.rows"
         comma=,
+        unchecked=unchecked
         { echo '['; cat "$here_out/timings.rows"; echo ']'; } > "$here_out/timings.new"
         mv "$here_out/timings.new" "$here_out/timings.data.json"
     done
     rm -f "$here_out/timings.rows" "$here_out/timings.one"
+}
+
+# cuDNN's forward for unmasked rectangles, which users have to ask for: the compute table's
+# tests with it, agents with every result checked, then its time. A shape that its own test
+# refuses is no failure; the log has the verdicts.
+gpu_part_cudnn() {
+    data=$HYDRA_GPU_CHECK_OUT/cudnn.data.json
+    HYDRA_TEST_FUSED=cudnn
+    HYDRA_TEST_FEW=1
+    export HYDRA_TEST_FUSED HYDRA_TEST_FEW
+    gpu_conform conform_compute > "$HYDRA_GPU_CHECK_OUT/cudnn.conform" || {
+        rc=$?
+        cat "$HYDRA_GPU_CHECK_OUT/cudnn.conform"
+        why=$(sed -n 's/^SKIPPED: .*: \(.*cuDNN.*\)/\1/p' "$HYDRA_GPU_CHECK_OUT/cudnn.conform" | head -n 1)
+        if [ -n "$why" ]; then
+            echo "SKIPPED: $why"
+            return 77
+        fi
+        tail -n 1 "$HYDRA_GPU_CHECK_OUT/cudnn.conform"
+        return $rc
+    }
+    cat "$HYDRA_GPU_CHECK_OUT/cudnn.conform"
+    used=$(grep -c '^device says: cudnn computes' "$HYDRA_GPU_CHECK_OUT/cudnn.conform" || true)
+    refused=$(grep -c '^device says: cudnn is refused' "$HYDRA_GPU_CHECK_OUT/cudnn.conform" || true)
+    found=$(printf '"shapes_used": %d, "shapes_refused": %d, "conformance": "passed"' "$used" "$refused")
+    printf '{%s}' "$found" > "$data"
+    fleet_part=cudnn.agents fleet_options='--fused cudnn' fleet_heads=8 fleet_kv_heads=2
+    fleet_d=64 fleet_verify=full fleet_cap=${HYDRA_GPU_CHECK_CAP:-1800}
+    fleet_steps=${HYDRA_GPU_CHECK_STEPS:-2}
+    # shellcheck disable=SC2086  # lengths are words
+    (printf '%s\n' ${HYDRA_GPU_CHECK_LENGTHS:-3001 700 512 257 64 1} | gpu_fleet) || return
+    found="$found, \"agents\": \"passed\""
+    printf '{%s}' "$found" > "$data"
+    program=$(gpu_program hydra-bench) || return
+    timeout 20 "$program" attn cuda 8192 unchecked cudnn --json > "$data.one" || {
+        echo "hydra-bench attn cuda 8192 unchecked cudnn failed"
+        return 1
+    }
+    { printf '{%s, "timings": ' "$found"; cat "$data.one"; echo '}'; } > "$data.new"
+    mv "$data.new" "$data"
+    rm -f "$data.one"
 }
 
 # TFLOP/s as a table, out of the document that hydra-bench indents a key a line.

@@ -129,6 +129,9 @@ static void attention_uses_memory_in_full_lines(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (size_t card = 0; card < (sizes[i] <= 80 ? 1 : 3); card++) {
+            if (card == 1 && sizes[i] != 128) {
+                continue; /* the same kernels as on the first */
+            }
             compute_emu_set_shared(shared_bytes[card]);
             run_attention(sizes[i], HYD_DTYPE_BF16, ROWS);
         }

@@ -265,7 +265,9 @@ static hyd_status giant_on(const struct giant_work *w, uint32_t k, double enough
     double least_s = HUGE_VAL;
 
     if (w->dense != NULL) {
-        hyd_bound_room(b, w->dense, b->degree[k], n_room, w->room_s);
+        if (hyd_bound_room(b, w->dense, b->degree[k], n_room, w->room_s) != HYD_OK) {
+            return HYD_ERR_NO_MEMORY;
+        }
         ask.room_s = w->room_s;
     }
     if (hyd_line_giant(w->program, &ask, b->arena, w->at) != HYD_OK) {

@@ -69,7 +69,8 @@ HYD_MUST_CHECK hyd_status hyd_bound_densest(const struct hyd_bound_work *b,
 
 /* What the mean rank of d carries at most in k + 1 of its cells, under the cap and without
  * the giant: ret_room_s[n]. */
-void hyd_bound_room(const struct hyd_bound_work *b, const uint32_t *densest, uint32_t d,
-                    uint32_t n, double *ret_room_s);
+HYD_MUST_CHECK hyd_status hyd_bound_room(const struct hyd_bound_work *b,
+                                         const uint32_t *densest, uint32_t d,
+                                         uint32_t n, double *ret_room_s);
 
 #endif

@@ -27,8 +27,8 @@ struct fake_agent {
     enum fake_agent_behaviour behaviour;
     char node[32];
     uint32_t n_ranks;
-    uint32_t protocol;
     uv_timer_t beat;
+    uint32_t protocol;
     /* what it was told */
     bool held; /* Welcome of epoch 0 */
     uint32_t epoch;

@@ -115,6 +115,7 @@ export HYDRA_CONNECT="$socket"
 
 run 0 job open train --run none --ranks 8 --cap 8192 --pp 2 --set effort=2
 has out "policy        hydra: effort=2"
+has out "members       none, its trainer runs the plans itself"
 run 0 job open train --run none --ranks 8 --cap 8192 --pp 2 --set effort=2
 run 1 job open train --run none --ranks 4 --cap 8192 --pp 2 --set effort=2
 has err "job 'train' is open with another pool.ranks: close it first, or take another name"

@@ -238,8 +238,12 @@ void hyd_remote_job_show(const struct hyd_cli *cli, const Hydra__V1__JobInfo *jo
                   job->open ? "open" : "closed", run_name(spec));
     show_spec(out, spec);
     show_cost(out, job);
-    (void)fprintf(out, "members       %" PRIu32 " ranks ready, epoch %" PRIu32 "\n",
-                  job->members, job->epoch);
+    if (spec->run == HYDRA__V1__RUN_MODE__RUN_NONE) {
+        (void)fputs("members       none, its trainer runs the plans itself\n", out);
+    } else {
+        (void)fprintf(out, "members       %" PRIu32 " ranks ready, epoch %" PRIu32 "\n",
+                      job->members, job->epoch);
+    }
     if (job->has_step) {
         (void)fprintf(out,
                       "steps         last %" PRIu64 ", %" PRIu64 " done, %" PRIu64

@@ -115,7 +115,9 @@ HYD_MUST_CHECK hyd_status hyd_agent_next(
     struct hyd_agent *agent, uint32_t local_rank, int timeout_ms,
     const struct hyd_agent_assignment **ret_assignment, struct hyd_error *err);
 
-/* Run one pass over this rank's cell to its end. A cell without rows is done at once. */
+/* Run one pass over this rank's cell to its end. A cell without rows is done at once. On a
+ * card: what fills the tensors must have finished, since our streams wait for nobody's; they
+ * begin at multiples of 16 bytes; what is written is there on return. */
 HYD_MUST_CHECK hyd_status hyd_agent_run(struct hyd_agent *agent, uint32_t local_rank,
                                         const struct hyd_attn_pass *pass,
                                         const struct hyd_attn_io *io,

@@ -126,6 +126,9 @@ HYD_KERNEL HYD_BOUNDS(HYD_THREADS, HYD_BLOCKS)
         }
         at = hyd_walk_step(&walk, unit, step, HYD_N);
         sight = hyd_see(&a.shape, unit->q.pos + q0, at.pos);
+        if (!hyd_sees_any(&at, sight, n_q, row0, 16 * HYD_M, HYD_N)) {
+            continue;
+        }
         HYD_FN(hyd_score)(s, q, k, row0);
         HYD_FN(hyd_score)(dp, dout, k + HYD_N * HYD_LD, row0);
         HYD_FN(hyd_slope)(s, dp, stats, row0, a.shape.scale_log2);

@@ -18,6 +18,7 @@
 #include "worker/compute/cuda/attn_backward.inl"
 #undef HYD_TAG
 #define HYD_TAG 128w
+#include "worker/compute/cuda/attn_backward_q.inl"
 #define HYD_PART kv
 #include "worker/compute/cuda/attn_backward_kv.inl"
 #undef HYD_PART

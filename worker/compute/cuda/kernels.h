@@ -29,6 +29,7 @@
     X(backward_q_96, backward)    \
     X(backward_q_128, backward)   \
     X(backward_q_128s, backward)  \
+    X(backward_q_128w, backward)  \
     X(backward_q_192, backward)   \
     X(backward_q_192s, backward)  \
     X(backward_q_256, backward)   \

@@ -23,7 +23,7 @@ static const struct family families[] = {
     {80, K(forward_80), K(backward_q_80), {K(backward_kv_80)}, 1},
     {96, K(forward_96), K(backward_q_96), {K(backward_kv_96w)}, 1},
     {96, K(forward_96), K(backward_q_96), {K(backward_kv_96)}, 1},
-    {128, K(forward_128), K(backward_q_128), {K(backward_kv_128w)}, 1},
+    {128, K(forward_128), K(backward_q_128w), {K(backward_kv_128w)}, 1},
     {128, K(forward_128), K(backward_q_128), {K(backward_kv_128)}, 1},
     {128, K(forward_128s), K(backward_q_128s), {K(backward_kv_128s)}, 1},
     {192, K(forward_192), K(backward_q_192), {K(backward_k_192), K(backward_v_192)}, 2},

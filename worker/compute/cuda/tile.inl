@@ -158,6 +158,15 @@ HYD_DEVICE struct hyd_step hyd_walk_step(const struct hyd_walk *w,
     return at;
 }
 
+/* Does any of n_own query rows from row0 on, of n_q that there are, see one of the step's n
+ * rows? The same for a whole warp, which else has nothing to do in the step. */
+HYD_DEVICE bool hyd_sees_any(const struct hyd_step *at, struct hyd_sight sight, int n_q,
+                             int row0, const int n_own, const int n)
+{
+    return row0 < n_q && at->j0 - (row0 + n_own - 1) <= sight.hi &&
+           at->j0 + n - 1 - row0 > sight.lo;
+}
+
 /* Does every one of n_q query rows see all n rows of the step? */
 HYD_DEVICE bool hyd_sees_all(const struct hyd_step *at, struct hyd_sight sight, int n_q,
                              const int n)

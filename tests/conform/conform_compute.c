@@ -192,6 +192,18 @@ static void compute_masks_tiles_that_the_edge_just_touches(void **state)
         attn_case_add(&window, (struct hyd_attn_unit){{0, off, 290}, {{0, 300, 0}}, 1});
         attn_drive_case(&on, &window);
     }
+    /* The last row of a warp sees one key of a step, and the first row of one: a quarter and
+     * a fifth of what they see. */
+    struct attn_case last = {.name = "last row", .shape = attn_shape(64, 1, 1)};
+    struct attn_case first = {.name = "first row", .shape = attn_shape(64, 1, 1)};
+
+    attn_case_add(&last,
+                  (struct hyd_attn_unit){{0, 66, 100}, {{0, 3, 0}, {5, 60, 131}}, 2});
+    attn_drive_case(&on, &last);
+    first.shape.see = HYD_SEE_WINDOW;
+    first.shape.window_tokens = 5;
+    attn_case_add(&first, (struct hyd_attn_unit){{0, 66, 200}, {{0, 70, 197}}, 1});
+    attn_drive_case(&on, &first);
 }
 
 static void compute_takes_more_units_than_one_launch_holds(void **state)

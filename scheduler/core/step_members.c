@@ -115,7 +115,6 @@ static struct hyd_step_agent *make_agent(struct hyd_step_machine *m, uint64_t no
     agent->addressed = (bool *)(agent->moved_ms + n);
     (void)snprintf(agent->node, sizeof agent->node, "%s", ev->node);
     (void)snprintf(agent->transport, sizeof agent->transport, "%s", ev->transport);
-    hyd_step_recall(m, agent);
     agent->n_ranks = ev->n_ranks;
     agent->fix_first_rank = ev->fix_first_rank;
     agent->fixed_first_rank = ev->fix_first_rank ? ev->first_rank : 0;
@@ -220,6 +219,7 @@ hyd_status hyd_step_attach(struct hyd_step_machine *m, uint64_t now_ms,
     if (ghost != NULL) {
         drop(m, ghost_slot, HYD_STEP_UP_DROP, "its successor attached");
     }
+    hyd_step_recall(m, agent); /* what the ghost's going has added, too */
     m->heartbeat_ms = ev->heartbeat_ms;
     m->agent[ev->agent] = agent;
     insert_in_order(m, ev->agent);

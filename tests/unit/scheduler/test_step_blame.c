@@ -294,6 +294,28 @@ static void blame_falls_on_who_leaves_while_an_epoch_forms(void **state)
     step_rig_stop(&f.rig);
 }
 
+/* The successor is there before its ghost is judged: it must know what came of it. */
+static void blame_of_a_ghost_holds_for_its_successor(void **state)
+{
+    struct hyd_step_config config = step_fleet_pool_of(6);
+    struct step_fleet f;
+
+    (void)state;
+    config.max_misses = 1;
+    config.min_ranks = 4;
+    step_fleet_start(&f, 3, config);
+    step_rig_pass(&f.rig, 2500);
+    step_rig_beat(&f.rig, 0, 0);
+    step_rig_beat(&f.rig, 2, 0);
+    assert_int_equal(hyd_step_phase(f.rig.m), HYD_EPOCH_ADDRESSES);
+    step_rig_attach(&f.rig, 3, "b", 2);
+    assert_int_equal(f.rig.st, HYD_OK);
+    assert_true(hyd_step_agent(f.rig.m, 3)->shut);
+    assert_false(hyd_step_agent(f.rig.m, 3)->member);
+    assert_int_equal(hyd_step_world(f.rig.m), 4);
+    step_rig_stop(&f.rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +331,7 @@ int main(void)
         cmocka_unit_test(blame_falls_on_all_when_nobody_can_tell),
         cmocka_unit_test(blame_shuts_nobody_out_when_most_are_late),
         cmocka_unit_test(blame_falls_on_who_leaves_while_an_epoch_forms),
+        cmocka_unit_test(blame_of_a_ghost_holds_for_its_successor),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

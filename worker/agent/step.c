@@ -181,6 +181,10 @@ static void on_welcome(struct hyd_agent_machine *machine, uint64_t now_ms,
     machine->was_in = true;
     machine->retry_ms = machine->config.retry_min_ms;
     if (event->epoch == 0) {
+        /* Said once, when a stream begins: a double of it must not end an epoch. */
+        if (machine->state != HYD_AGENT_ATTACHING) {
+            return;
+        }
         because(machine, "the scheduler holds us back");
         drop_generation(machine);
         enter(machine, HYD_AGENT_WAITING, NEVER);

@@ -184,6 +184,18 @@ static void agent_step_ignores_ranks_of_an_earlier_generation(void **state)
     assert_string_equal(play.trace, "attach open(1) abort open(2)");
 }
 
+static void agent_step_is_held_back_only_when_a_stream_begins(void **state)
+{
+    struct play play;
+
+    (void)state;
+    start_ready(&play);
+    welcome(&play, 0); /* a double of the first one */
+    assert_int_equal(play.machine.state, HYD_AGENT_READY);
+    assign(&play, 7);
+    assert_int_equal(play.machine.state, HYD_AGENT_RUNNING);
+}
+
 static void agent_step_fails_a_step_that_stands_still(void **state)
 {
     struct play play;
@@ -353,6 +365,7 @@ int main(void)
         cmocka_unit_test(agent_step_reports_once_when_a_peer_is_lost),
         cmocka_unit_test(agent_step_drops_the_step_without_report_when_told),
         cmocka_unit_test(agent_step_ignores_ranks_of_an_earlier_generation),
+        cmocka_unit_test(agent_step_is_held_back_only_when_a_stream_begins),
         cmocka_unit_test(agent_step_fails_a_step_that_stands_still),
         cmocka_unit_test(agent_step_fails_a_step_that_cannot_be_read),
         cmocka_unit_test(agent_step_attaches_again_with_growing_delays),

@@ -247,16 +247,21 @@ struct giant_work {
     uint32_t *dense; /* [n_runs] runs by area a token, densest first; NULL: no cap */
 };
 
+/* A cell of the giant's on degree k's ranks; its times were measured. */
+static double giant_cell_s(const struct hyd_bound_work *b, uint32_t k)
+{
+    return b->giant->time_s[k] + b->in->cost->cell_s;
+}
+
 /* The least step with the giant on degree k's ranks, at any place; more than enough_s
  * need not be known. */
 static hyd_status giant_on(const struct giant_work *w, uint32_t k, double enough_s,
                            double *ret_step_s)
 {
     const struct hyd_bound_work *b = w->b;
-    const double giant_s = hyd_bound_time_at(b, k, b->giant) + b->in->cost->cell_s;
     const uint32_t n_room = 2 * (w->program->shape.n_stages - 1);
     struct hyd_line_giant_ask ask = {
-        .giant_s = giant_s,
+        .giant_s = giant_cell_s(b, k),
         .rank_s = w->rank_s,
         .share = (double)b->degree[k] / b->in->pool.n_ranks,
         .line = w->base_s / w->rank_s,
@@ -305,10 +310,9 @@ static hyd_status giant_step(const struct hyd_bound_work *b,
         return HYD_ERR_NO_MEMORY;
     }
     for (uint32_t k = b->n_degrees; k-- > 0;) {
-        const double giant_s = hyd_bound_time_at(b, k, b->giant) + b->in->cost->cell_s;
         double step_s = 0.0;
 
-        if (!(giant_s * through < least_s)) {
+        if (!(giant_cell_s(b, k) * through < least_s)) {
             continue; /* this alone is a bound: a smaller one is known, or it cannot be */
         }
         if (giant_on(&w, k, least_s < HUGE_VAL ? least_s : 0.0, &step_s) != HYD_OK) {

@@ -186,7 +186,6 @@ static void on_welcome(struct hyd_agent_machine *machine, uint64_t now_ms,
             return;
         }
         because(machine, "the scheduler holds us back");
-        drop_generation(machine);
         enter(machine, HYD_AGENT_WAITING, NEVER);
         return;
     }

@@ -28,20 +28,33 @@ static const char *state_of(const struct hyd_job *job,
                                                                        : "ready";
 }
 
+/* A row of the answer; NULL: no memory. */
+static Hydra__V1__WorkerInfo *add_row(const struct hyd_job *job, const char *node,
+                                      struct hyd_arena *arena,
+                                      Hydra__V1__ListWorkersResponse *out)
+{
+    Hydra__V1__WorkerInfo *info = hyd_arena_take(arena, 1, sizeof *info);
+
+    if (info != NULL) {
+        hydra__v1__worker_info__init(info);
+        info->job = job->spec->name;
+        /* Messages are not const; nobody writes through these. */
+        info->node = (char *)(uintptr_t)node;
+        out->workers[out->n_workers++] = info;
+    }
+    return info;
+}
+
 static bool add_worker(const struct hyd_job *job, uint32_t slot,
                        struct hyd_arena *arena, Hydra__V1__ListWorkersResponse *out)
 {
     const struct hyd_step_agent *agent = hyd_step_agent(job->machine, slot);
     const uint64_t now_ms = hyd_service_now_ms(job->service);
-    Hydra__V1__WorkerInfo *info = hyd_arena_take(arena, 1, sizeof *info);
+    Hydra__V1__WorkerInfo *info = add_row(job, agent->node, arena, out);
 
     if (info == NULL) {
         return false;
     }
-    hydra__v1__worker_info__init(info);
-    info->job = job->spec->name;
-    /* Messages are not const; nobody writes through these. */
-    info->node = (char *)(uintptr_t)agent->node;
     info->state = (char *)(uintptr_t)state_of(job, agent);
     info->first_rank = agent->member ? agent->first_rank : agent->fixed_first_rank;
     info->ranks = agent->n_ranks;
@@ -51,7 +64,6 @@ static bool add_worker(const struct hyd_job *job, uint32_t slot,
     if (now_ms > agent->heard_ms) {
         info->heartbeat_age_ms = (uint32_t)(now_ms - agent->heard_ms);
     }
-    out->workers[out->n_workers++] = info;
     return true;
 }
 
@@ -74,16 +86,12 @@ static bool add_shut(const struct hyd_job *job, size_t first, struct hyd_arena *
             info = strcmp(out->workers[k]->node, node) == 0 ? out->workers[k] : NULL;
         }
         if (info == NULL) {
-            info = hyd_arena_take(arena, 1, sizeof *info);
+            info = add_row(job, node, arena, out);
             if (info == NULL) {
                 return false;
             }
-            hydra__v1__worker_info__init(info);
-            info->job = job->spec->name;
-            info->node = (char *)(uintptr_t)node; /* as above */
             info->state = (char *)"shut out";
             info->ranks = n_ranks;
-            out->workers[out->n_workers++] = info;
         }
         info->reason = (char *)(uintptr_t)reason;
     }

@@ -24,7 +24,6 @@ static const struct hyd_plan_case_spec check_case = {
     "pretrain_prolong", 1, 0, 0, 16, 4 * K, 24 * K, SEED};
 static const double CHECK_GAIN = 1.02;
 
-/* ln 8192, and what gives mean 8192 at sigma 1.5: ln 8192 - 1.5^2 / 2. */
 static const struct hyd_plan_case_spec cases[] = {
     {"pretrain_prolong", 1, 0, 0, 64, 16 * K, 256 * K, SEED},
     {"pretrain_prolong", 1, 0, 0, 64, 16 * K, 256 * K, 1},
@@ -33,8 +32,8 @@ static const struct hyd_plan_case_spec cases[] = {
     {"pretrain_prolong", 1, 0, 0, 64, 16 * K, 256 * K, 3},
     {"pretrain_wlbllm", 2, 0, 0, 64, 16 * K, 256 * K, SEED},
     {"pretrain_wlbllm", 2, 0, 0, 64, 16 * K, 256 * K, 1},
-    {"lognormal", 1, 9.010913347279289, 1.5, 64, 32 * K, 256 * K, SEED},
-    {"lognormal", 1, 7.885913347279289, 1.5, 64, 32 * K, 256 * K, SEED},
+    {"lognormal", 1, HYD_PLAN_MEDIAN_8192, 1.5, 64, 32 * K, 256 * K, SEED},
+    {"lognormal", 1, HYD_PLAN_MEAN_8192, 1.5, 64, 32 * K, 256 * K, SEED},
     {"code_linux_files", 1, 0, 0, 64, 16 * K, 256 * K, SEED},
     {"pretrain_magi_histogram", 1, 0, 0, 64, 16 * K, 256 * K, SEED},
     {"agent_claude_code_sessions", 1, 0, 0, 64, 32 * K, 1024 * K, SEED},

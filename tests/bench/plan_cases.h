@@ -31,6 +31,11 @@ struct hyd_plan_case_spec {
     uint32_t seed;
 };
 
+/* Locations of lognormal lengths: ln 8192, and what gives mean 8192 at sigma 1.5,
+ * ln 8192 - 1.5^2 / 2. */
+#define HYD_PLAN_MEDIAN_8192 9.010913347279289
+#define HYD_PLAN_MEAN_8192 7.885913347279289
+
 struct hyd_plan_case {
     struct hyd_plan_case_spec spec;
     char name[64];

@@ -20,7 +20,7 @@ enum { N_DEVIATIONS = 3 };
 static const struct hyd_plan_case_spec cases[] = {
     {"pretrain_prolong", 1, 0, 0, 64, 16 * K, 256 * K, 7},
     {"pretrain_wlbllm", 2, 0, 0, 64, 16 * K, 256 * K, 7},
-    {"lognormal", 1, 9.010913347279289, 1.5, 64, 32 * K, 256 * K, 7},
+    {"lognormal", 1, HYD_PLAN_MEDIAN_8192, 1.5, 64, 32 * K, 256 * K, 7},
     {"pretrain_prolong", 1, 0, 0, 32, 8 * K, 32 * K, 7},
 };
 

@@ -13,8 +13,8 @@ enum { K = 1024, SEEDS = 10, SEEDS_LONG = 40 };
 static const struct hyd_plan_case_spec sets[] = {
     {"pretrain_prolong", 1, 0, 0, 64, 16 * K, 256 * K, 0},
     {"pretrain_wlbllm", 2, 0, 0, 64, 16 * K, 256 * K, 0},
-    {"lognormal", 1, 9.010913347279289, 1.5, 64, 32 * K, 256 * K, 0},
-    {"lognormal", 1, 7.885913347279289, 1.5, 64, 32 * K, 256 * K, 0},
+    {"lognormal", 1, HYD_PLAN_MEDIAN_8192, 1.5, 64, 32 * K, 256 * K, 0},
+    {"lognormal", 1, HYD_PLAN_MEAN_8192, 1.5, 64, 32 * K, 256 * K, 0},
 };
 
 /* Upper ends of the ranges of the longest sequence, in tokens. */

@@ -17,6 +17,7 @@ always gets the same plan, so every rank of a job may ask for it, and asking aga
 connection is safe.
 """
 import time
+from pathlib import Path
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -120,7 +121,7 @@ class Client:
         self._metadata = [("authorization", "Bearer " + token)] if token else []
         options = [("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)]
         if ca:
-            pem = [open(path, "rb").read() if path else None for path in (ca, key, cert)]
+            pem = [Path(path).read_bytes() if path else None for path in (ca, key, cert)]
             self._channel = grpc.secure_channel(target, grpc.ssl_channel_credentials(*pem),
                                                 options)
         else:

@@ -2,14 +2,15 @@
  * step_blame.c - who could not join an epoch, and what comes of it; see step_impl.h.
  *
  * Who is to blame. While addresses are collected: whoever's are missing. While members
- * connect everybody may wait for one, so agents name the ranks that they cannot reach; each
- * name is a broken link between two nodes. The fewest nodes without which no broken link is
- * left are to blame (greedily: the one with most of them, again and again): a node whose
- * network is cut has one to each other node, the others one each. Two that cannot reach
- * each other alone are equal; then the one with the worse record goes, else the later one:
- * where spares take turns, the broken one is soon known. Where more than half would be to
- * blame it is not them (the deadline is too short for the fleet, a switch is down): all are
- * suspected, which tells them from spares, and none is shut out for it. A member that leaves or dies meanwhile is to blame itself.
+ * connect everybody may wait for one, so agents name the ranks that they cannot reach;
+ * each name is a broken link between two nodes. The fewest nodes without which no broken
+ * link is left are to blame (greedily: the one with most of them, again and again): a
+ * node whose network is cut has one to each other node, the others one each. Two that
+ * cannot reach each other alone are equal; then the one with the worse record goes, else
+ * the later one: where spares take turns, the broken one is soon known. Where more than
+ * half would be to blame it is not them (the deadline is too short for the fleet, a
+ * switch is down): all are suspected, which tells them from spares, and none is shut out
+ * for it. A member that leaves or dies meanwhile is to blame itself.
  *
  * What comes of it. A node is remembered by its name, since its agents come and go. Those
  * with fewer misses are preferred for the next epoch (step_epoch.c). After max_misses in a

@@ -286,8 +286,8 @@ static void blame_falls_on_who_leaves_while_an_epoch_forms(void **state)
         step_fleet_said(&f, "shut (node 'b' is shut out, it missed 3 epochs: node 'b' "
                             "(ranks 2 to 3) was lost: stream broke); "));
     assert_false(step_fleet_said(&f, "failed"));
-    step_fleet_beat(&f,
-                    2); /* no more agents may come for a moment: then the rest begins */
+    /* No more agents may come for a moment: then the rest begins. */
+    step_fleet_beat(&f, 2);
     assert_int_equal(hyd_step_world(f.rig.m), 2);
     /* The first time costs the step nothing, the last one is not the step's fault. */
     assert_int_equal(hyd_step_find(f.rig.m, 1)->attempts, 1);
